@@ -1,0 +1,1 @@
+"""Backends: how an admitted gang becomes processes somewhere."""

@@ -1,0 +1,1 @@
+"""Ledgers: the one owner of gangs, leases, attempts and their history."""

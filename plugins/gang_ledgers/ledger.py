@@ -1,0 +1,207 @@
+"""The ledger protocol: what every ledger does, and the records that it hands out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Protocol
+
+from gang_scheduler.actions import Action
+from gang_scheduler.gang import AttemptKey, GangRequest, Placement
+from gang_scheduler.gang_state import Clock, GangState
+from gang_scheduler.snapshot import Snapshot
+from gang_scheduler.verdict import AttemptEnd, Verdict
+
+
+class LedgerError(Exception):
+    """Base of what a ledger raises on purpose."""
+
+
+class StaleSnapshot(LedgerError):
+    """The ledger has changed since the snapshot that the actions were planned on; nothing was written."""
+
+
+class NewerSchema(LedgerError):
+    """The database was written by a newer version of Phalanx; this one refuses to touch it."""
+
+
+class RequestRefused(LedgerError):
+    """The request can never be admitted or is not allowed; the message says what to change."""
+
+
+class How(StrEnum):
+    """What `submit` did with a request."""
+
+    NEW = "new"  # first submission of this gang id
+    ATTACHED = "attached"  # the submission is alive (or ended and nobody asked again): the caller only watches it
+    RESUMED = "resumed"  # cleared while alive: same submission, current attempt stops with a checkpoint, then goes on
+    RESUBMITTED = "resubmitted"  # cleared after an end, or other digest: a new submission
+    ALREADY_DONE = "already done"  # an equal RunSpec has succeeded before, here or in another gang
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who asks for a gang: decides between attaching, resuming and resubmitting.
+
+    `owner` identifies the Airflow task instance and its try (its UUID); releases by anyone else are ignored.
+    `generation` changes when a person clears the task but not when Airflow retries it (the task instance's
+    `max_tries` does exactly that). `asked_with` identifies the execution of the upstream work, so that a run
+    cleared as a whole can be told from this one task cleared by itself; empty = not told apart.
+    """
+
+    owner: str
+    generation: int
+    asked_with: str = ""
+    may_reuse: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The answer to `submit`; `sentence` says what was decided and why, for the task log."""
+
+    gang_id: str
+    submission: int
+    state: GangState
+    how: How
+    sentence: str
+    run_dir: str
+    resume_from: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a heartbeat said last; `throughput_samples_per_s` and `eta_s` as the program measured them."""
+
+    step: int | None = None
+    total_steps: int | None = None
+    samples: int | None = None
+    loss: float | None = None
+    throughput_samples_per_s: float | None = None
+    eta_s: float | None = None
+    last_committed_step: int | None = None
+    claimed_attempt: int | None = None
+    phase: str = ""
+
+
+class Directive(StrEnum):
+    """What a supervisor is told when it renews its lease."""
+
+    GO_ON = "go on"
+    STOP = "stop"  # checkpoint, exit 75
+    SUPERSEDED = "superseded"  # a newer attempt exists, or the submission is over: stop without committing
+
+
+@dataclass(frozen=True, slots=True)
+class GangRecord:
+    """One submission as the ledger has it now."""
+
+    gang_id: str
+    submission: int
+    attempt: int
+    state: GangState
+    request: GangRequest
+    run_dir: str
+    owner: str
+    submitted_at: datetime
+    resume_from: str = ""
+    placement: Placement | None = None
+    backend_ref: str = ""
+    lease_expires_at: datetime | None = None
+    wait_reason: str = ""
+    wait_sentence: str = ""
+    progress: Progress | None = None
+    verdict: Verdict | None = None
+    result: Mapping[str, Any] = field(default_factory=dict)
+    clocks: Mapping[Clock, timedelta] = field(default_factory=dict)
+    infrastructure_ends: int = 0
+    user_ends: int = 0
+    ended_at: datetime | None = None
+    change: int = 0  # grows with every change of the record; a watcher compares it
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One thing that happened, in the order it happened (`number` grows, `at` is the database's time)."""
+
+    number: int
+    at: datetime
+    gang_id: str
+    submission: int
+    attempt: int
+    event: str
+    sentence: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxItem:
+    """An act decided by the plan, to be carried out once by whoever claims it; each is idempotent by its key."""
+
+    number: int
+    kind: str  # "launch" | "stop" | "probe"
+    key: AttemptKey
+    pool: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node as its backend registered it."""
+
+    pool: str
+    node: str
+    host_id: str
+    cpus: float
+    memory_gib: float
+    gpus: int
+
+
+class Ledger(Protocol):
+    """Transactional, idempotent, safe for many processes at once; every time is the database's."""
+
+    # people and tasks who ask
+    def submit(self, request: GangRequest, claim: Claim) -> Submitted: ...
+    def release(self, gang_id: str, owner: str | None, who: str, why: str) -> bool:
+        """Ask the gang to stop with a checkpoint and rest (INTERRUPTED).
+
+        Ignored (False) unless `owner` is the current owner or None (an operator's cancel).
+        """
+        ...
+
+    def state(self, gang_id: str) -> GangRecord | None:
+        """The newest submission of the gang."""
+        ...
+
+    def states(self, gang_ids: Sequence[str]) -> dict[str, GangRecord]:
+        """The newest submission of each gang, in one query."""
+        ...
+
+    def list_gangs(self, *, live_only: bool = False, limit: int = 200) -> list[GangRecord]: ...
+    def history(self, gang_id: str | None = None) -> list[HistoryRow]: ...
+
+    # the tick
+    def register_node(self, node: NodeRecord) -> None: ...
+    def tick_lock(self) -> AbstractContextManager[bool]:
+        """A try-lock over all processes: yields False at once if another one ticks."""
+        ...
+
+    def snapshot(self) -> Snapshot: ...
+    def commit(self, actions: Sequence[Action], expected_version: int) -> int:
+        """Write all actions or none; raises StaleSnapshot if the version has moved; returns the new version."""
+        ...
+
+    def claim_outbox(self, host_id: str, limit: int = 16) -> list[OutboxItem]: ...
+    def finish_outbox(self, number: int, *, backend_ref: str = "", error: str = "") -> None: ...
+
+    # the supervisor of one attempt
+    def start(self, key: AttemptKey, backend_ref: str) -> bool:
+        """True if the attempt is still the current one, admitted and not asked to stop: only then may it run."""
+        ...
+
+    def renew(self, key: AttemptKey, progress: Progress | None) -> Directive: ...
+    def end_attempt(self, key: AttemptKey, end: AttemptEnd, result: Mapping[str, Any] | None = None) -> None:
+        """Record that the attempt is over (idempotent); capacity is free from here on; the next plan decides."""
+        ...

@@ -1,0 +1,116 @@
+"""What is asked for: a gang of worker groups, admitted together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from gang_scheduler.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerGroup:
+    """Identical workers of one role; `each` is what one worker asks for."""
+
+    name: str
+    workers: int
+    each: Resources = field(default_factory=lambda: Resources(cpus=1.0))
+
+    @property
+    def total(self) -> Resources:
+        """What all workers of the group ask for together."""
+        return self.each * self.workers
+
+
+@dataclass(frozen=True, slots=True)
+class ClockLimits:
+    """How long a gang may spend on each of its four clocks; None means no limit.
+
+    Queue time never counts as run time, and recovering is neither (docs/contracts.md, "Clocks").
+    """
+
+    queued: timedelta | None = None
+    starting: timedelta | None = timedelta(minutes=10)
+    running: timedelta | None = None
+    recovering: timedelta | None = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How many attempts may end by each kind of cause before the gang fails."""
+
+    infrastructure: int = 5
+    user: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GangRequest:
+    """All that the scheduler and a backend need to know of one gang.
+
+    `gang_id` is chosen by the caller (`dag_id/run_id/task_id[/map_index]`), so asking twice is asking once.
+    `command` is the program and its arguments as torchrun takes them after its own options, e.g.
+    `("-m", "training.train", "{run_spec}")`; `{run_spec}` is replaced by the path of the RunSpec file that the
+    backend writes from `run_spec_json` into the run folder. `run_spec_digest` decides "already done".
+    """
+
+    gang_id: str
+    dag_id: str
+    gang_pool: str
+    worker_groups: tuple[WorkerGroup, ...]
+    command: tuple[str, ...]
+    run_spec_json: str
+    run_spec_digest: str
+    gang_queue: str = "default"
+    gang_priority: int = 0
+    limits: ClockLimits = field(default_factory=ClockLimits)
+    budgets: Budgets = field(default_factory=Budgets)
+    grace: timedelta = timedelta(seconds=30)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def workers(self) -> int:
+        """Number of workers over all groups."""
+        return sum(group.workers for group in self.worker_groups)
+
+    @property
+    def total(self) -> Resources:
+        """What the whole gang asks for."""
+        total = Resources()
+        for group in self.worker_groups:
+            total = total + group.total
+        return total
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AttemptKey:
+    """Names one launch of one submission of one gang: the fencing token of everything that runs."""
+
+    gang_id: str
+    submission: int
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.gang_id} submission {self.submission} attempt {self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedWorkers:
+    """So many workers of one group on one node."""
+
+    node: str
+    group: str
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where each worker of a gang runs; the order of entries is the node rank order."""
+
+    pool: str
+    workers: tuple[PlacedWorkers, ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Node names in rank order, each once."""
+        return tuple(dict.fromkeys(placed.node for placed in self.workers))

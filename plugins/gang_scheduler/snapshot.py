@@ -1,0 +1,70 @@
+"""What `plan` sees: pools, nodes and gangs at one moment of the ledger database's clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from gang_scheduler.gang import AttemptKey, GangRequest, Placement
+from gang_scheduler.gang_state import GangState
+from gang_scheduler.resources import Resources
+from gang_scheduler.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node of a pool; cordoned nodes take no new workers."""
+
+    pool: str
+    node: str
+    capacity: Resources
+    is_cordoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GangView:
+    """A submission that is not over, as the plan sees it.
+
+    `state_since` is when it entered its state; `clocks_spent` holds what its clocks had run before that.
+    `verdict` is that of the last attempt if it has ended and is not yet acted upon.
+    """
+
+    request: GangRequest
+    submission: int
+    attempt: int
+    state: GangState
+    submitted_at: datetime
+    state_since: datetime
+    placement: Placement | None = None
+    start_by: datetime | None = None
+    lease_expires_at: datetime | None = None
+    stop_is_requested: bool = False
+    stop_deadline: datetime | None = None
+    verdict: Verdict | None = None
+    infrastructure_ends: int = 0
+    user_ends: int = 0
+    not_before: datetime | None = None
+    queued_spent: timedelta = timedelta()
+    starting_spent: timedelta = timedelta()
+    running_spent: timedelta = timedelta()
+    recovering_spent: timedelta = timedelta()
+    wait_reason: str = ""
+    wait_sentence: str = ""
+
+    @property
+    def key(self) -> AttemptKey:
+        """The current attempt."""
+        return AttemptKey(self.request.gang_id, self.submission, self.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that a decision may rest on; equal snapshots give equal plans.
+
+    `now` is the ledger database's transaction time; `version` is the change number that a commit must match.
+    """
+
+    now: datetime
+    version: int
+    nodes: tuple[NodeView, ...] = ()
+    gangs: tuple[GangView, ...] = field(default_factory=tuple)
