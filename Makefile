@@ -2,7 +2,7 @@
 PYTHON   ?= $(or $(shell command -v python3.11),python3)
 BIN      := .venv/bin
 COMPILE  := $(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --no-header --no-emit-index-url \
-            --no-emit-find-links --no-emit-trusted-host --annotation-style=line pyproject.toml
+            --no-emit-find-links --no-emit-trusted-host --no-annotate pyproject.toml
 LOCKS    := requirements.lock docker/airflow.lock docker/trainer.lock
 
 .DEFAULT_GOAL := help

@@ -1,0 +1,79 @@
+"""Each import contract of pyproject.toml holds, and is broken by an import that it is there to forbid."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+# contract id -> (file that the import is added to, the import)
+BREAKS = {
+    "layers": [
+        ("plugins/gang_scheduler/gang.py", "import gang_ledgers"),
+        ("plugins/gang_ledgers/ledger.py", "import gang_controller"),
+        ("plugins/gang_controller/wiring.py", "import operators"),
+        ("operators/provider.py", "import cluster_view"),
+    ],
+}
+
+
+@pytest.fixture
+def lint(tree: Callable[[], Path]) -> Callable[[dict[str, str]], str]:
+    """Adds imports to files of a fresh copy and returns what import-linter says of it."""
+
+    def run(added: dict[str, str]) -> str:
+        root = tree()
+        for name, line in added.items():
+            path = root / name
+            assert path.is_file(), f"{name} is gone; name another file in BREAKS"
+            path.write_text(f"{path.read_text()}\n{line}\n")
+        program = Path(sys.executable).with_name("lint-imports")
+        found = subprocess.run(
+            [program, "--no-cache", "--no-logo"],
+            cwd=root,
+            env={"PYTHONPATH": f"{root}:{root / 'plugins'}", "PATH": "/usr/bin:/bin", "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return found.stdout + found.stderr
+
+    return run
+
+
+def contracts(repository: Path) -> dict[str, str]:
+    """Contract names by id."""
+    settings = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["importlinter"]
+    return {contract["id"]: contract["name"] for contract in settings["contracts"]}
+
+
+def verdicts(output: str) -> dict[str, str]:
+    return dict(re.findall(r"^(.+?) (KEPT|BROKEN)(?: |$)", output, flags=re.MULTILINE))
+
+
+def test_every_contract_is_kept_when_nothing_is_added(
+    repository: Path, lint: Callable[[dict[str, str]], str]
+) -> None:
+    output = lint({})
+    assert verdicts(output) == dict.fromkeys(contracts(repository).values(), "KEPT"), output
+
+
+def test_every_contract_has_a_case_that_breaks_it(repository: Path) -> None:
+    assert set(BREAKS) == set(contracts(repository))
+
+
+@pytest.mark.parametrize(
+    ("contract", "file", "line"),
+    [pytest.param(contract, *case, id=f"{contract}: {case[1]}") for contract, cases in BREAKS.items() for case in cases],
+)
+def test_contract_is_broken_when_a_forbidden_import_is_added(
+    repository: Path, lint: Callable[[dict[str, str]], str], contract: str, file: str, line: str
+) -> None:
+    output = lint({file: line})
+    assert verdicts(output)[contracts(repository)[contract]] == "BROKEN", output

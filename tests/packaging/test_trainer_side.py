@@ -1,0 +1,81 @@
+"""`training` and `data_pipelines` work where neither Airflow nor the scheduler is installed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+# Refuses what a trainer's machine hasn't got, then runs pytest with the arguments.
+REFUSE = """
+import importlib.abc, re, sys
+
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, fullname, path=None, target=None):
+        if re.fullmatch(sys.argv[1], fullname.split(".")[0]):
+            raise ModuleNotFoundError(f"{fullname} is not installed here", name=fullname)
+
+sys.meta_path.insert(0, Refuse())
+for name in sys.argv[2].split(","):
+    __import__(name)
+import pytest
+sys.exit(pytest.main(sys.argv[3:]))
+"""
+NOT_THERE = r"airflow|airflow_.*|gang_.*|operators|dags|cluster_view|phalanx_cli|model_registry|embedded_stack"
+# Read by operators and supervisors, which have no torch (docs/contracts.md, "Training process").
+LIGHT = ("run_spec", "world", "checkpoint_manifest", "heartbeat", "exit_codes")
+
+
+def modules(package: Path) -> list[str]:
+    """Every module of a package by its dotted name."""
+    paths = (path.relative_to(package.parent).with_suffix("") for path in sorted(package.rglob("*.py")))
+    return [".".join(path.parts).removesuffix(".__init__") for path in paths if path.stem != "__main__"]
+
+
+def test_every_module_is_importable_when_airflow_and_the_scheduler_are_missing(
+    run_python: Run, packages: dict[str, Path]
+) -> None:
+    names = ",".join([*modules(packages["training"]), *modules(packages["data_pipelines"])])
+    run = run_python("-c", REFUSE, NOT_THERE, names, "--version")
+    assert run.returncode == 0, run.stderr
+
+
+def test_light_tests_pass_when_torch_and_pyspark_are_missing_too(run_python: Run, repository: Path) -> None:
+    files = [repository / "tests" / "training" / f"test_{name}.py" for name in LIGHT]
+    files.append(repository / "tests" / "data_pipelines" / "test_manifest.py")
+    there = [str(path) for path in files if path.is_file()]
+    assert there, "no tests of the light modules were found"
+    names = ",".join([*(f"training.{name}" for name in LIGHT), "data_pipelines.manifest"])
+    refused = f"{NOT_THERE}|torch|pyspark"
+    run = run_python(
+        "-c", REFUSE, refused, names, *there, "-q", "-m", "not slow", "-p", "no:cacheprovider", cwd=repository
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.slow
+def test_training_tests_pass_when_only_the_training_extra_is_installed(
+    wheel: Path, run_python: Run, repository: Path, tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    pins = (repository / "requirements.lock").read_text()
+    tools = [found.group() for found in re.finditer(r"^(pytest|pytest-timeout|hypothesis)==\S+", pins, re.MULTILINE)]
+    options = ["-m", "pip", "--python", str(python), "install", "--quiet", "-c", str(repository / "requirements.lock")]
+    installed = run_python(*options, f"{wheel}[training]", *tools, TMPDIR=str(tmp_path))
+    assert installed.returncode == 0, installed.stderr
+    absent = run_python("-c", "import airflow", python=python, cwd=tmp_path)
+    assert "ModuleNotFoundError" in absent.stderr
+    # From another folder, so that `training` is the wheel's and not the checkout's.
+    run = run_python(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(repository), "-c",
+        str(repository / "pyproject.toml"), "-m", "not slow", str(repository / "tests" / "training"),
+        python=python, cwd=tmp_path,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
