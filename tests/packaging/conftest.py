@@ -60,11 +60,15 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture(scope="session")
 def wheel(
-    tree: Callable[[], Path], run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path_factory: pytest.TempPathFactory
+    tree: Callable[[], Path],
+    run_python: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """The built wheel."""
     target = tmp_path_factory.mktemp("wheel")
-    built = run_python("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(target), str(tree()))
+    built = run_python(
+        "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(target), str(tree())
+    )
     assert built.returncode == 0, built.stderr
     (found,) = target.glob("phalanx-*.whl")
     return found

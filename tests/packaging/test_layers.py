@@ -57,9 +57,7 @@ def verdicts(output: str) -> dict[str, str]:
     return dict(re.findall(r"^(.+?) (KEPT|BROKEN)(?: |$)", output, flags=re.MULTILINE))
 
 
-def test_every_contract_is_kept_when_nothing_is_added(
-    repository: Path, lint: Callable[[dict[str, str]], str]
-) -> None:
+def test_every_contract_is_kept_when_nothing_is_added(repository: Path, lint: Callable[[dict[str, str]], str]) -> None:
     output = lint({})
     assert verdicts(output) == dict.fromkeys(contracts(repository).values(), "KEPT"), output
 
@@ -70,7 +68,11 @@ def test_every_contract_has_a_case_that_breaks_it(repository: Path) -> None:
 
 @pytest.mark.parametrize(
     ("contract", "file", "line"),
-    [pytest.param(contract, *case, id=f"{contract}: {case[1]}") for contract, cases in BREAKS.items() for case in cases],
+    [
+        pytest.param(contract, *case, id=f"{contract}: {case[1]}")
+        for contract, cases in BREAKS.items()
+        for case in cases
+    ],
 )
 def test_contract_is_broken_when_a_forbidden_import_is_added(
     repository: Path, lint: Callable[[dict[str, str]], str], contract: str, file: str, line: str

@@ -23,7 +23,7 @@ LOCKS = [pytest.param(name, id=name) for name in EXTRAS]
 
 def pins(path: Path) -> dict[str, str]:
     """Versions by canonical name; refuses any line that is not an exact pin or a comment."""
-    found = {}
+    found: dict[str, str] = {}
     for line in path.read_text().splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -56,7 +56,9 @@ def test_lock_is_complete_when_installed_without_resolving(lock: str, repository
             continue
         found = locked.get(canonicalize_name(requirement.name))
         assert found, f"{asker} needs {requirement}, which {lock} lacks; run `make lock`"
-        assert requirement.specifier.contains(found, prereleases=True), f"{asker} needs {requirement}, {lock} has {found}"
+        assert requirement.specifier.contains(found, prereleases=True), (
+            f"{asker} needs {requirement}, {lock} has {found}"
+        )
 
 
 @pytest.mark.parametrize("lock", LOCKS)

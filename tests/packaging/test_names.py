@@ -31,7 +31,9 @@ def test_the_check_above_sees_a_foreign_owner_when_there_is_one() -> None:
 
 
 @pytest.mark.parametrize("distribution", ["pyspark", "pyspark-client"])
-def test_no_installed_file_differs_from_its_record_when_two_distributions_write_the_same_files(distribution: str) -> None:
+def test_no_installed_file_differs_from_its_record_when_two_distributions_write_the_same_files(
+    distribution: str,
+) -> None:
     import base64
     import hashlib
     from importlib.metadata import files
