@@ -16,8 +16,41 @@ BREAKS = {
     "layers": [
         ("plugins/gang_scheduler/gang.py", "import gang_ledgers"),
         ("plugins/gang_ledgers/ledger.py", "import gang_controller"),
-        ("plugins/gang_controller/wiring.py", "import operators"),
-        ("operators/provider.py", "import cluster_view"),
+        ("plugins/gang_backends/backend.py", "import gang_ledgers"),
+        ("plugins/gang_controller/wiring.py", "import embedded_stack"),
+        ("plugins/embedded_stack/__init__.py", "import phalanx_cli"),
+        ("operators/__init__.py", "import phalanx_cli"),
+        ("operators/provider.py", "import dags.nightly_retraining"),
+    ],
+    "core": [
+        ("plugins/gang_scheduler/plan.py", "import os"),
+        ("plugins/gang_scheduler/plan.py", "from time import monotonic"),
+        ("plugins/gang_scheduler/gang.py", "import sqlalchemy"),
+        ("plugins/gang_scheduler/verdict.py", "import random"),
+    ],
+    "trainer": [
+        ("training/run_spec.py", "import airflow.sdk"),
+        ("training/train.py", "from gang_scheduler.verdict import Cause"),
+        ("training/train.py", "import data_pipelines.manifest"),
+    ],
+    "pipelines": [
+        ("data_pipelines/manifest.py", "import airflow"),
+        ("data_pipelines/manifest.py", "import training.run_spec"),
+        ("data_pipelines/manifest.py", "import gang_scheduler"),
+    ],
+    "light": [
+        ("dags/nightly_retraining.py", "import pyspark.sql"),
+        ("operators/provider.py", "import training.train"),
+        # Two hops away, from below the layer that must not reach it.
+        ("plugins/gang_ledgers/ledger.py", "import torch"),
+    ],
+    "run-contract": [
+        ("training/run_spec.py", "import torch"),
+        ("training/heartbeat.py", "import training.train"),
+    ],
+    "wiring": [
+        ("operators/provider.py", "import gang_ledgers.sql"),
+        ("plugins/gang_controller/wiring.py", "import training.run_spec"),
     ],
 }
 
