@@ -1,0 +1,224 @@
+"""GangOperator: asks for a gang, gives its slot back, and is woken when the gang is over."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from gang_ledgers.ledger import Claim, GangRecord, RequestRefused
+from gang_scheduler.gang import Budgets, ClockLimits, GangRequest, WorkerGroup
+from gang_scheduler.gang_state import ENDED, GangState
+from operators.gang_errors import GangFailed, GangInterrupted, GangRetryPolicy
+from operators.gang_trigger import GangTrigger
+from operators.gangs import FROM_AIRFLOW, release_gang, using_gangs
+
+RETRIES = 5
+RETRY_DELAY = timedelta(seconds=10)
+OURS = {
+    "retries": f"it is Phalanx's own and pays for lost Airflow processes only (default {RETRIES}). "
+    "Set user_retries for retries of the program; faults of the machines are paid from infrastructure_budget",
+    "execution_timeout": "it would count neither queueing nor recovery right. Set run_limit for the time that the gang "
+    "may run (queue_limit, start_limit and recovery_limit bound the other clocks)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GangWork:
+    """What the gang runs: the RunSpec, its digest (equal digests are equal work), and the program torchrun starts."""
+
+    run_spec_json: str
+    digest: str
+    command: tuple[str, ...]
+    asked_with: str = ""
+
+
+class GangOperator(BaseOperator):
+    """Runs a program as a gang of workers that start together or not at all, and resume from their checkpoints.
+
+    The task is deferred while the gang queues, runs and recovers; its log shows each of these. It ends with the gang's
+    verdict. A cleared or marked task releases its gang with a checkpoint.
+
+    Args:
+        command: the program and its arguments as torchrun takes them after its own options; "{run_spec}" stands for the
+            path of the RunSpec file.
+        run_spec: all that the program needs to know; JSON. Equal RunSpecs are equal work, which is not done twice.
+        workers: number of workers of one CPU slot each; or
+        worker_groups: the groups of workers and what each worker needs.
+        gang_pool: which pool of nodes the gang runs on.
+        gang_queue: in which gang queue it waits.
+        gang_priority: higher goes first within the pool.
+        user_retries: how many ends by the program's own fault are tried again.
+        infrastructure_budget: how many ends by a fault of the machines are recovered.
+        queue_limit: how long the gang may wait for capacity; None: as long as it takes.
+        start_limit: how long an attempt may take from admission to its first step.
+        run_limit: how long the gang may run, attempts added up.
+        recovery_limit: how long it may spend between attempts and out of contact.
+        checkpoint_grace: how long a gang that is asked to stop may take for its checkpoint.
+
+    Raises:
+        AirflowException: at DAG parse, if `retries` or `execution_timeout` is set.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = ("command", "run_spec", "workers", "gang_pool", "gang_queue")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"run_spec": "json"}
+    ui_color = "#d9e8d5"
+
+    def __init__(
+        self,
+        *,
+        command: Sequence[str] = (),
+        run_spec: Mapping[str, Any] | None = None,
+        workers: int | str | None = None,
+        worker_groups: Sequence[WorkerGroup] = (),
+        gang_pool: str = "local",
+        gang_queue: str = "default",
+        gang_priority: int = 0,
+        user_retries: int = 0,
+        infrastructure_budget: int = 5,
+        queue_limit: timedelta | None = None,
+        start_limit: timedelta | None = timedelta(minutes=10),
+        run_limit: timedelta | None = None,
+        recovery_limit: timedelta | None = timedelta(hours=1),
+        checkpoint_grace: timedelta = timedelta(seconds=30),
+        **kwargs: Any,
+    ) -> None:
+        for name, instead in OURS.items():
+            if name in kwargs:
+                raise AirflowException(
+                    f"{type(self).__name__} {kwargs.get('task_id')!r}: {name}={kwargs[name]!r} was set, but {instead}."
+                )
+        if (workers is None) == (not worker_groups):
+            raise AirflowException(
+                f"{type(self).__name__} {kwargs.get('task_id')!r}: workers={workers!r} and "
+                f"worker_groups={list(worker_groups)!r} were given; give exactly one of them."
+            )
+        kwargs.setdefault("retry_delay", RETRY_DELAY)
+        super().__init__(retries=RETRIES, execution_timeout=None, retry_policy=GangRetryPolicy(), **kwargs)
+        self.command = command
+        self.run_spec = run_spec
+        self.workers = workers
+        self.worker_groups = worker_groups
+        self.gang_pool = gang_pool
+        self.gang_queue = gang_queue
+        self.gang_priority = gang_priority
+        self.user_retries = user_retries
+        self.infrastructure_budget = infrastructure_budget
+        self.queue_limit = queue_limit
+        self.start_limit = start_limit
+        self.run_limit = run_limit
+        self.recovery_limit = recovery_limit
+        self.checkpoint_grace = checkpoint_grace
+        self._asked_for: tuple[str, str] | None = None  # gang id and owner, for on_kill
+
+    # --- what a subclass says -----------------------------------------------------------------------------------------
+
+    def work(self, context: Context) -> GangWork:  # noqa: ARG002 - a subclass needs it
+        """What the gang shall run; made again at every try, so it must come out equal for the same task and run."""
+        run_spec_json = json.dumps(self.run_spec or {}, sort_keys=True, separators=(",", ":"))
+        digest = hashlib.sha256(json.dumps([run_spec_json, *self.command]).encode()).hexdigest()
+        return GangWork(run_spec_json, digest, tuple(self.command))
+
+    def outcome(self, record: GangRecord, context: Context) -> Any:  # noqa: ARG002
+        """What the task returns for a gang that succeeded: ids and URIs only."""
+        return {"gang_id": record.gang_id, "submission": record.submission, "run_dir": record.run_dir}
+
+    # --- the task -----------------------------------------------------------------------------------------------------
+
+    def execute(self, context: Context) -> Any:
+        """Ask for the gang, and wait for its end."""
+        return self._ask_and_wait(context)
+
+    def resume(self, context: Context, event: Mapping[str, Any] | None = None) -> Any:  # noqa: ARG002 - see below
+        """Woken: return what became of the gang, or go on waiting.
+
+        The event is only a wake-up: it may be an old one that a cleared task starts with. The ledger knows.
+        """
+        gang_id, owner = gang_id_of(context), owner_of(context)
+        with using_gangs() as gangs:
+            record = gangs.state(gang_id)
+        if record is None or record.owner != owner or record.state not in ENDED:
+            return self._ask_and_wait(context)
+        return self._settle(record, context)
+
+    def on_kill(self) -> None:
+        """The task was killed while it ran: release the gang, if it is still this try's."""
+        if self._asked_for is not None:
+            release_gang(*self._asked_for, why="its task was ended in Airflow")
+
+    def _ask_and_wait(self, context: Context) -> Any:
+        request, claim = self._request(context)
+        self._asked_for = (request.gang_id, claim.owner)
+        try:
+            with using_gangs() as gangs:
+                rows = gangs.history(request.gang_id)
+                submitted = gangs.submit(request, claim)
+                record = gangs.state(request.gang_id)
+        except RequestRefused as refusal:
+            raise AirflowFailException(str(refusal)) from None
+        self.log.info("%s", submitted.sentence)
+        self.log.info("gang %s, run folder %s", request.gang_id, submitted.run_dir)
+        if record is None or record.state not in ENDED:
+            self._asked_for = None  # from here on the trigger releases
+            after = rows[-1].number if rows else 0
+            self.defer(trigger=GangTrigger(request.gang_id, claim.owner, after), method_name="resume")
+        return self._settle(record, context)
+
+    def _settle(self, record: GangRecord, context: Context) -> Any:
+        sentence = record.verdict.sentence if record.verdict else f"the gang {record.state.value}"
+        where = f"(gang {record.gang_id}, submission {record.submission}; logs and checkpoints in {record.run_dir})"
+        if record.state is GangState.SUCCEEDED:
+            self.log.info("%s %s", sentence, where)
+            return self.outcome(record, context)
+        if record.state is GangState.INTERRUPTED:
+            raise GangInterrupted(f"{sentence} {where}. Clear the task to resume it from its last checkpoint.")
+        raise GangFailed(f"{sentence} {where}. Clear the task to try again.")
+
+    def _request(self, context: Context) -> tuple[GangRequest, Claim]:
+        work = self.work(context)
+        request = GangRequest(
+            gang_id=gang_id_of(context),
+            dag_id=context["ti"].dag_id,
+            gang_pool=self.gang_pool,
+            gang_queue=self.gang_queue,
+            gang_priority=self.gang_priority,
+            worker_groups=self._worker_groups(),
+            command=work.command,
+            run_spec_json=work.run_spec_json,
+            run_spec_digest=work.digest,
+            limits=ClockLimits(self.queue_limit, self.start_limit, self.run_limit, self.recovery_limit),
+            budgets=Budgets(infrastructure=self.infrastructure_budget, user=self.user_retries),
+            grace=self.checkpoint_grace,
+            labels=FROM_AIRFLOW,
+        )
+        claim = Claim(owner=owner_of(context), generation=context["ti"].max_tries, asked_with=work.asked_with)
+        return request, claim
+
+    def _worker_groups(self) -> tuple[WorkerGroup, ...]:
+        if self.worker_groups:
+            return tuple(self.worker_groups)
+        try:
+            workers = int(str(self.workers))
+        except ValueError:
+            workers = 0
+        if workers < 1:
+            raise AirflowFailException(f"workers={self.workers!r} was asked; give a whole number of at least 1.")
+        return (WorkerGroup("worker", workers),)
+
+
+def gang_id_of(context: Context) -> str:
+    """The gang id of a task instance: asking twice for the same one is asking once."""
+    ti = context["ti"]
+    mapped = f"/{ti.map_index}" if ti.map_index is not None and ti.map_index >= 0 else ""
+    return f"{ti.dag_id}/{ti.run_id}/{ti.task_id}{mapped}"
+
+
+def owner_of(context: Context) -> str:
+    """Who asks: the task instance's id, which is another one for each try."""
+    return str(context["ti"].id)

@@ -1,0 +1,80 @@
+"""What a task's log says while its gang is away: one sentence for each thing that happened, progress now and then."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+from gang_ledgers.ledger import HistoryRow, Progress
+
+Line = tuple[int, str]
+"""A logging level and a sentence."""
+
+# The task itself has logged these when it asked; renewed claims of rank 0 are told by the progress lines.
+TOLD_ELSEWHERE = frozenset({"submitted"})
+NEEDS_ATTENTION = frozenset({"lease-expired", "lapsed", "requeued", "released", "stop-asked"})
+
+
+def progress_sentence(progress: Progress) -> str:
+    """Step, loss, speed and remaining time, as far as they are known."""
+    parts = []
+    if progress.step is not None:
+        parts.append(f"step {progress.step}" + (f"/{progress.total_steps}" if progress.total_steps else ""))
+    if progress.loss is not None:
+        parts.append(f"loss {progress.loss:.4f}")
+    if progress.throughput_samples_per_s is not None:
+        parts.append(f"{progress.throughput_samples_per_s:,.0f} samples/s")
+    if progress.eta_s is not None:
+        parts.append(f"ETA {timedelta(seconds=round(progress.eta_s))}")
+    if progress.last_committed_step is not None:
+        parts.append(f"checkpoint at step {progress.last_committed_step}")
+    return ", ".join(parts)
+
+
+class Narrator:
+    """Turns one gang's history, progress and rank-0 output into log lines, each told once.
+
+    `now_s` in its methods is a monotonic clock in seconds; it only spaces the progress lines.
+    """
+
+    def __init__(self, after: int, progress_every_s: float = 3.0) -> None:
+        self._last_number = after
+        self._progress_every_s = progress_every_s
+        self._progress_told: tuple[int | None, int | None] = (None, None)
+        self._progress_due_s = float("-inf")
+
+    def happened(self, rows: Iterable[HistoryRow]) -> Iterator[Line]:
+        """The rows that weren't told yet, oldest first."""
+        for row in rows:
+            if row.number <= self._last_number:
+                continue
+            self._last_number = row.number
+            if row.event in TOLD_ELSEWHERE:
+                continue
+            yield self._level(row), row.sentence or f"attempt {row.attempt} {row.event}"
+
+    def progressed(self, attempt: int, progress: Progress | None, now_s: float) -> Iterator[Line]:
+        """A progress line if there is a new step and the last line is old enough."""
+        if progress is None or progress.step is None or (attempt, progress.step) == self._progress_told:
+            return
+        is_last = progress.total_steps is not None and progress.step >= progress.total_steps
+        if now_s < self._progress_due_s and not is_last:
+            return
+        self._progress_told = (attempt, progress.step)
+        self._progress_due_s = now_s + self._progress_every_s
+        yield logging.INFO, f"attempt {attempt}: {progress_sentence(progress)}"
+
+    def printed(self, lines: Iterable[str]) -> Iterator[Line]:
+        """What rank 0 wrote."""
+        for line in lines:
+            yield logging.INFO, f"[rank 0] {line}"
+
+    @staticmethod
+    def _level(row: HistoryRow) -> int:
+        if row.event in NEEDS_ATTENTION:
+            return logging.WARNING
+        if row.event in ("ended", "finished"):
+            outcome = str(row.details.get("state") or row.details.get("cause") or "")
+            return logging.INFO if outcome in ("succeeded", "done") else logging.WARNING
+        return logging.INFO

@@ -1,0 +1,81 @@
+"""The parameters of a training run: one model, from which the trigger form, its checks and their errors come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from airflow.sdk import Param
+from airflow.sdk.exceptions import AirflowFailException
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+
+class TrainingParams(BaseModel):
+    """What a person may choose when starting a run; the defaults are those of the nightly run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    replay_year: int | None = Field(
+        2013,
+        ge=1900,
+        le=2100,
+        title="Replayed year",
+        description="The interval's calendar day is taken from this year; empty: from the interval itself. "
+        "The flights source holds 2013.",
+    )
+    window_days: int = Field(
+        28,
+        ge=1,
+        le=364,
+        title="Window (days)",
+        description="Days to train on, up to the one before the interval.",
+    )
+    epochs: int = Field(3, ge=1, le=100, title="Epochs", description="Passes over the window.")
+    batch_size: int = Field(256, ge=8, le=65536, title="Batch size", description="Samples per worker and step.")
+    learning_rate: float = Field(0.002, gt=0, le=1, title="Learning rate", description="Peak learning rate.")
+    seed: int = Field(7, ge=0, le=2**31 - 1, title="Seed", description="Of weights and sample order.")
+    workers: int = Field(
+        2, ge=1, le=64, title="Workers", description="Training processes, started together or not at all."
+    )
+    checkpoint_every: int = Field(
+        50, ge=1, le=100_000, title="Checkpoint every (steps)", description="The most steps that a fault can cost."
+    )
+    margin: float = Field(
+        0.002,
+        ge=0,
+        le=0.5,
+        title="Margin (AUC)",
+        description="By how much the challenger must beat the champion on the interval's day to replace it.",
+    )
+
+    @classmethod
+    def as_airflow(cls) -> dict[str, Param]:
+        """One typed `Param` per field, for `DAG(params=...)`; Airflow shows them as a form and checks the bounds."""
+        form = {}
+        for name, schema in cls.model_json_schema()["properties"].items():
+            rules = {key: value for key, value in schema.items() if key not in ("default", "anyOf")}
+            for option in schema.get("anyOf", ()):  # an optional number: its bounds, and null beside its type
+                rules |= {key: value for key, value in option.items() if key != "type"}
+            if "anyOf" in schema:
+                rules["type"] = [option["type"] for option in schema["anyOf"]]
+            form[name] = Param(schema["default"], **rules)
+        return form
+
+    @classmethod
+    def read(cls, params: Mapping[str, Any]) -> Self:
+        """The checked parameters of a run.
+
+        Raises:
+            AirflowFailException: one is out of bounds, of a wrong type or unknown; no retry can help.
+        """
+        try:
+            return cls(**{name: params[name] for name in cls.model_fields if name in params})
+        except ValidationError as error:
+            found = "; ".join(
+                f"{'.'.join(map(str, problem['loc']))} = {problem['input']!r}: {problem['msg']}"
+                for problem in error.errors()
+            )
+            raise AirflowFailException(
+                f"the run's parameters ask for something that can't be: {found} "
+                f"(bounds: operators/params.py). Trigger the run again with other values."
+            ) from None

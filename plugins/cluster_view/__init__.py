@@ -1,0 +1,1 @@
+"""What Phalanx shows in Airflow's UI beside Airflow's own pages."""
