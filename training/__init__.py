@@ -1,0 +1,1 @@
+"""Plain PyTorch under torchrun. Knows neither Airflow nor the scheduler."""

@@ -1,0 +1,61 @@
+"""Files that are whole or absent, and their digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def sha256_of(path: Path) -> str:
+    """The hexadecimal digest of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def canonical(content: Any) -> bytes:
+    """JSON with sorted keys and no spaces: equal content gives equal bytes."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def digest_of(content: Any) -> str:
+    """The sha256 of the canonical JSON of `content`."""
+    return hashlib.sha256(canonical(content)).hexdigest()
+
+
+def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Write a file that a reader sees whole or not at all.
+
+    `durable` also makes it outlast a power cut; a heartbeat, soon followed by the next, does without.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("wb") as file:
+        file.write(content)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    temporary.replace(path)
+    if durable:
+        sync_folder(path.parent)
+
+
+def write_json(path: Path, content: Any, *, durable: bool = True) -> None:
+    """Write readable JSON atomically."""
+    write_atomically(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode(), durable=durable)
+
+
+def sync(path: Path) -> None:
+    """Flush a file's bytes to disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: Path) -> None:
+    """Flush a folder's entries to disk, without which a rename in it may be forgotten."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
