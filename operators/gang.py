@@ -188,7 +188,7 @@ class GangOperator(BaseOperator):
             gang_pool=self.gang_pool,
             gang_queue=self.gang_queue,
             gang_priority=self.gang_priority,
-            worker_groups=self._worker_groups(),
+            worker_groups=self.groups(),
             command=work.command,
             run_spec_json=work.run_spec_json,
             run_spec_digest=work.digest,
@@ -200,7 +200,8 @@ class GangOperator(BaseOperator):
         claim = Claim(owner=owner_of(context), generation=context["ti"].max_tries, asked_with=work.asked_with)
         return request, claim
 
-    def _worker_groups(self) -> tuple[WorkerGroup, ...]:
+    def groups(self) -> tuple[WorkerGroup, ...]:
+        """The worker groups that are asked for."""
         if self.worker_groups:
             return tuple(self.worker_groups)
         try:

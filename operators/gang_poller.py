@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from gang_backends.rank_log import RankLog
-
 from gang_ledgers.ledger import GangRecord, HistoryRow
+from operators.rank_zero import RankZeroLog
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ class Watch:
         self._loop = asyncio.get_running_loop()
         self._updates: asyncio.Queue[Update] = asyncio.Queue()
         self._shape: tuple[object, ...] = ()
-        self._rank_log: RankLog | None = None
+        self._rank_log: RankZeroLog | None = None
 
     def __enter__(self) -> Self:
         self._poller.add(self)
@@ -83,9 +82,10 @@ class Watch:
     def _read_rank_log(self, record: GangRecord) -> Sequence[str]:
         if record.attempt < 1:
             return ()
-        if self._rank_log is None or not self._rank_log.belongs_to(record.run_dir, record.attempt):
-            self._rank_log = RankLog(record.run_dir, record.attempt)
-        return self._rank_log.read_new(PRINTED_AT_MOST)
+        log_of = self._rank_log
+        if log_of is None or (log_of.run_dir, log_of.attempt) != (record.run_dir, record.attempt):
+            log_of = self._rank_log = RankZeroLog(record.run_dir, record.attempt)
+        return log_of.read_new(PRINTED_AT_MOST)
 
 
 class GangPoller:
@@ -165,8 +165,8 @@ class GangPoller:
         log.warning("The gang ledger can't be asked (look %d): %s", failures + 1, error)
         if failures == 0:
             notice = (
-                f"The gang ledger can't be asked ({(str(error) or repr(error)).splitlines()[0]}); a running gang goes on "
-                f"by itself. Asking again, at most every {LONGEST_BACK_OFF_S:.0f} s."
+                f"The gang ledger can't be asked ({(str(error) or repr(error)).splitlines()[0]}); a running gang goes "
+                f"on by itself. Asking again, at most every {LONGEST_BACK_OFF_S:.0f} s."
             )
             for watch in watches:
                 watch.deliver(Update(notice=notice))

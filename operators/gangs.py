@@ -1,12 +1,13 @@
-"""The way from Airflow's processes to the gang controller."""
+"""The way from Airflow's processes to the gang controller; imported when it is used, so that DAGs parse quickly."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from gang_controller.controller import GangController
-from gang_controller.wiring import open_controller
+if TYPE_CHECKING:
+    from gang_controller.controller import GangController
 
 FROM_AIRFLOW = {"asked_by": "airflow"}
 """The label that tells the gangs of Airflow's tasks from those that others submit."""
@@ -14,6 +15,8 @@ FROM_AIRFLOW = {"asked_by": "airflow"}
 
 def open_gangs() -> GangController:
     """A controller with connections of its own; whoever opens it closes it."""
+    from gang_controller.wiring import open_controller
+
     return open_controller()
 
 

@@ -9,6 +9,10 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowFailException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from training.run_spec import FlightsParams
+
+FLIGHTS = FlightsParams()
+
 
 class TrainingParams(BaseModel):
     """What a person may choose when starting a run; the defaults are those of the nightly run."""
@@ -30,14 +34,22 @@ class TrainingParams(BaseModel):
         title="Window (days)",
         description="Days to train on, up to the one before the interval.",
     )
-    epochs: int = Field(3, ge=1, le=100, title="Epochs", description="Passes over the window.")
-    batch_size: int = Field(256, ge=8, le=65536, title="Batch size", description="Samples per worker and step.")
-    learning_rate: float = Field(0.002, gt=0, le=1, title="Learning rate", description="Peak learning rate.")
-    seed: int = Field(7, ge=0, le=2**31 - 1, title="Seed", description="Of weights and sample order.")
+    epochs: int = Field(
+        FLIGHTS.epochs, ge=1, le=100, title="Epochs", description="How often the window is gone through."
+    )
+    global_batch_size: int = Field(
+        FLIGHTS.global_batch_size,
+        ge=8,
+        le=65536,
+        title="Batch size",
+        description="Samples per step over all workers; a multiple of their number.",
+    )
+    learning_rate: float = Field(FLIGHTS.learning_rate, gt=0, le=1, title="Learning rate", description="At its peak.")
+    seed: int = Field(0, ge=0, le=2**31 - 1, title="Seed", description="Of the first weights and of the sample order.")
     workers: int = Field(
         2, ge=1, le=64, title="Workers", description="Training processes, started together or not at all."
     )
-    checkpoint_every: int = Field(
+    checkpoint_every_steps: int = Field(
         50, ge=1, le=100_000, title="Checkpoint every (steps)", description="The most steps that a fault can cost."
     )
     margin: float = Field(

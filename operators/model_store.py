@@ -1,0 +1,25 @@
+"""Keeps registered models apart from run folders, which may be pruned."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+
+def keep_model(source: str | Path, store: Path, digest: str) -> Path:
+    """Copy an exported model into the store under its digest, whole or not at all; a model that is there stays."""
+    kept = store / digest
+    if kept.is_dir():
+        return kept
+    store.mkdir(parents=True, exist_ok=True)
+    copy = Path(tempfile.mkdtemp(prefix=f".{digest[:12]}-", dir=store))
+    try:
+        shutil.copytree(source, copy, dirs_exist_ok=True)
+        copy.chmod(0o755)
+        copy.rename(kept)  # refuses a folder that another task has put there meanwhile
+    except OSError:
+        shutil.rmtree(copy, ignore_errors=True)
+        if not kept.is_dir():
+            raise
+    return kept

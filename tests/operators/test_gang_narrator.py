@@ -1,0 +1,73 @@
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gang_ledgers.ledger import HistoryRow, Progress
+from operators.gang_narrator import Narrator, progress_sentence
+
+
+def a_row(number: int, event: str, sentence: str = "", **details: Any) -> HistoryRow:
+    return HistoryRow(number, datetime(2026, 1, 1, tzinfo=UTC), "d/r/t", 1, 2, event, sentence, details)
+
+
+def test_each_row_is_told_once_and_in_order() -> None:
+    narrator = Narrator(after=0)
+    assert list(narrator.happened([a_row(1, "admitted", "one"), a_row(2, "launched", "two")])) == [
+        (logging.INFO, "one"),
+        (logging.INFO, "two"),
+    ]
+    assert [sentence for _, sentence in narrator.happened([a_row(2, "launched", "two"), a_row(5, "started", "3")])] == [
+        "3"
+    ]
+
+
+def test_rows_that_the_task_told_itself_are_left_out() -> None:
+    assert not list(Narrator(after=7).happened([a_row(7, "admitted", "old"), a_row(8, "submitted", "told")]))
+
+
+@pytest.mark.parametrize(
+    ("row", "level"),
+    [
+        (a_row(1, "waiting", "no room"), logging.INFO),
+        (a_row(1, "requeued", "again"), logging.WARNING),
+        (a_row(1, "lease-expired", "silent"), logging.WARNING),
+        (a_row(1, "finished", "well", state="succeeded"), logging.INFO),
+        (a_row(1, "finished", "badly", state="failed"), logging.WARNING),
+    ],
+    ids=lambda value: value.event if isinstance(value, HistoryRow) else "",
+)
+def test_what_needs_attention_is_a_warning(row: HistoryRow, level: int) -> None:
+    assert list(Narrator(after=0).happened([row])) == [(level, row.sentence)]
+
+
+def test_progress_is_told_when_it_is_new_and_not_too_often() -> None:
+    narrator = Narrator(after=0, progress_every_s=3)
+    told = [
+        bool(list(narrator.progressed(attempt, Progress(step=step, total_steps=9), now_s)))
+        for attempt, step, now_s in [
+            (1, 1, 0.0),  # the first
+            (1, 2, 1.0),  # too early
+            (1, 3, 3.0),
+            (1, 3, 9.0),  # the same step
+            (2, 3, 12.0),  # the same step of another attempt
+            (2, 9, 12.5),  # the last step, however early
+        ]
+    ]
+    assert told == [True, False, True, False, True, True]
+
+
+def test_nothing_is_told_of_progress_before_the_first_step() -> None:
+    narrator = Narrator(after=0)
+    assert not list(narrator.progressed(1, None, 0.0))
+    assert not list(narrator.progressed(1, Progress(phase="starting"), 0.0))
+
+
+def test_a_progress_line_holds_step_loss_speed_remaining_time_and_checkpoint() -> None:
+    progress = Progress(
+        step=120, total_steps=400, loss=0.43127, throughput_samples_per_s=12345.6, eta_s=35.2, last_committed_step=100
+    )
+    assert progress_sentence(progress) == (
+        "step 120/400, loss 0.4313, 12,346 samples/s, ETA 0:00:35, checkpoint at step 100"
+    )
