@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from gang_scheduler.actions import Action
 from gang_scheduler.gang import AttemptKey, GangRequest, Placement
 from gang_scheduler.gang_state import Clock, GangState
-from gang_scheduler.snapshot import Snapshot
+from gang_scheduler.snapshot import NodeView, Snapshot
+from gang_scheduler.submission_rules import Claim as Claim
+from gang_scheduler.submission_rules import How as How
 from gang_scheduler.verdict import AttemptEnd, Verdict
 
 
@@ -30,32 +32,6 @@ class NewerSchema(LedgerError):
 
 class RequestRefused(LedgerError):
     """The request can never be admitted or is not allowed; the message says what to change."""
-
-
-class How(StrEnum):
-    """What `submit` did with a request."""
-
-    NEW = "new"  # first submission of this gang id
-    ATTACHED = "attached"  # the submission is alive (or ended and nobody asked again): the caller only watches it
-    RESUMED = "resumed"  # cleared while alive: same submission, current attempt stops with a checkpoint, then goes on
-    RESUBMITTED = "resubmitted"  # cleared after an end, or other digest: a new submission
-    ALREADY_DONE = "already done"  # an equal RunSpec has succeeded before, here or in another gang
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Who asks for a gang: decides between attaching, resuming and resubmitting.
-
-    `owner` identifies the Airflow task instance and its try (its UUID); releases by anyone else are ignored.
-    `generation` changes when a person clears the task but not when Airflow retries it (the task instance's
-    `max_tries` does exactly that). `asked_with` identifies the execution of the upstream work, so that a run
-    cleared as a whole can be told from this one task cleared by itself; empty = not told apart.
-    """
-
-    owner: str
-    generation: int
-    asked_with: str = ""
-    may_reuse: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +121,11 @@ class OutboxItem:
     kind: str  # "launch" | "stop" | "probe"
     key: AttemptKey
     pool: str
+    request: GangRequest
+    placement: Placement
+    run_dir: str
+    resume_from: str = ""
+    backend_ref: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +142,10 @@ class NodeRecord:
 
 class Ledger(Protocol):
     """Transactional, idempotent, safe for many processes at once; every time is the database's."""
+
+    def close(self) -> None:
+        """Close all connections; the ledger can be used again and then opens new ones."""
+        ...
 
     # people and tasks who ask
     def submit(self, request: GangRequest, claim: Claim) -> Submitted: ...
@@ -179,11 +164,32 @@ class Ledger(Protocol):
         """The newest submission of each gang, in one query."""
         ...
 
+    def submissions(self, gang_id: str) -> list[GangRecord]:
+        """All submissions of the gang, oldest first."""
+        ...
+
     def list_gangs(self, *, live_only: bool = False, limit: int = 200) -> list[GangRecord]: ...
     def history(self, gang_id: str | None = None) -> list[HistoryRow]: ...
 
+    # the nodes
+    def register_node(self, node: NodeRecord) -> None:
+        """Make the node known, or its new size; a cordon stays. LedgerError if another host holds gangs in it."""
+        ...
+
+    def nodes(self) -> list[NodeView]: ...
+    def close_host(self, host_id: str, why: str) -> list[AttemptKey]:
+        """Cordon the host's nodes and ask the attempts there to stop without a release: they are requeued."""
+        ...
+
+    def open_host(self, host_id: str) -> None:
+        """Lift the cordon that `close_host` set."""
+        ...
+
     # the tick
-    def register_node(self, node: NodeRecord) -> None: ...
+    def has_work(self) -> bool:
+        """False if nothing is live and nothing is to be carried out: one small query."""
+        ...
+
     def tick_lock(self) -> AbstractContextManager[bool]:
         """A try-lock over all processes: yields False at once if another one ticks."""
         ...
@@ -193,7 +199,10 @@ class Ledger(Protocol):
         """Write all actions or none; raises StaleSnapshot if the version has moved; returns the new version."""
         ...
 
-    def claim_outbox(self, host_id: str, limit: int = 16) -> list[OutboxItem]: ...
+    def claim_outbox(self, host_id: str, limit: int = 16) -> list[OutboxItem]:
+        """Items for that host that nobody else holds; a claim expires, so an unfinished item comes again."""
+        ...
+
     def finish_outbox(self, number: int, *, backend_ref: str = "", error: str = "") -> None: ...
 
     # the supervisor of one attempt

@@ -7,6 +7,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from gang_scheduler.gang import AttemptKey, Placement
+from gang_scheduler.gang_state import GangState
 from gang_scheduler.verdict import Verdict
 
 
@@ -53,7 +54,7 @@ class Finish:
     """The submission is over: succeeded, failed or resting (interrupted), by this verdict."""
 
     key: AttemptKey
-    state: str
+    state: GangState
     verdict: Verdict
     sentence: str
 

@@ -27,7 +27,8 @@ class WorkerGroup:
 class ClockLimits:
     """How long a gang may spend on each of its four clocks; None means no limit.
 
-    Queue time never counts as run time, and recovering is neither (docs/contracts.md, "Clocks").
+    Queue time never counts as run time, and recovering is neither (docs/contracts.md, "Clocks"). `starting` holds for
+    each attempt anew, the others for what the submission's attempts spend together.
     """
 
     queued: timedelta | None = None

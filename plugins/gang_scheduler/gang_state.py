@@ -14,7 +14,9 @@ class GangState(StrEnum):
     RUNNING = "running"  # the attempt was claimed by rank 0 and makes steps
     STOPPING = "stopping"  # asked to checkpoint and end
     UNKNOWN = "unknown"  # lease expired, no proof of death: capacity stays held
-    RECOVERING = "recovering"  # the attempt has ended (proven) by an infrastructure cause; it will be tried again
+    RECOVERING = (
+        "recovering"  # the attempt has ended (proven); unless the next plan finishes it, it will be tried again
+    )
     INTERRUPTED = "interrupted"  # stopped on request with what it had; resumes if asked for again
     SUCCEEDED = "succeeded"
     FAILED = "failed"

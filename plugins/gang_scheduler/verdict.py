@@ -16,6 +16,7 @@ class Cause(StrEnum):
     PROGRAM_ERROR = "program error"
     INTERRUPTED = "interrupted"  # exit 75: a checkpoint was committed on request
     SUPERSEDED = "superseded"  # a newer attempt of the submission exists
+    STOPPED_BY_OTHERS = "stopped by others"  # exit 75, though nobody asked the supervisor to stop it
     RANK_KILLED = "rank killed"
     AGENT_KILLED = "agent killed"
     SUPERVISOR_LOST = "supervisor lost"
@@ -43,6 +44,7 @@ CLASS_OF: dict[Cause, CauseClass] = {
     Cause.LIMIT_REACHED: CauseClass.USER,
     Cause.INTERRUPTED: CauseClass.REQUESTED,
     Cause.SUPERSEDED: CauseClass.REQUESTED,
+    Cause.STOPPED_BY_OTHERS: CauseClass.INFRASTRUCTURE,
     Cause.RANK_KILLED: CauseClass.INFRASTRUCTURE,
     Cause.AGENT_KILLED: CauseClass.INFRASTRUCTURE,
     Cause.SUPERVISOR_LOST: CauseClass.INFRASTRUCTURE,

@@ -1,0 +1,192 @@
+"""The controller: what tasks, triggers, the command line and pages call; no daemon, whoever waits ticks."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gang_backends.backend import Backend
+from gang_controller.outbox import carry_out
+from gang_ledgers.ledger import (
+    Claim,
+    Directive,
+    GangRecord,
+    HistoryRow,
+    Ledger,
+    Progress,
+    RequestRefused,
+    StaleSnapshot,
+    Submitted,
+)
+from gang_scheduler.actions import Action
+from gang_scheduler.admission import why_never
+from gang_scheduler.gang import AttemptKey, GangRequest
+from gang_scheduler.gang_state import ENDED, HOLDS_CAPACITY
+from gang_scheduler.plan import plan
+from gang_scheduler.verdict import AttemptEnd
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What one tick did; `had_lock` is false if another process was ticking, which is as good."""
+
+    had_lock: bool = False
+    was_stale: bool = False
+    actions: tuple[Action, ...] = ()
+    carried_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HostInterruption:
+    """What came of asking every attempt on this host to stop."""
+
+    asked: tuple[AttemptKey, ...]
+    still_running: tuple[AttemptKey, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """True if nothing that was asked still runs."""
+        return not self.still_running
+
+
+class GangController:
+    """One per process is enough; every method may be called from any thread."""
+
+    def __init__(self, ledger: Ledger, backends: Mapping[str, Backend], *, host_id: str) -> None:
+        """Serve the pools in `backends`; acts of the outbox are carried out if they are for `host_id`."""
+        self._ledger = ledger
+        self._backends = backends
+        self._host_id = host_id
+        self._ticking = threading.Lock()
+
+    def close(self) -> None:
+        """Close the ledger's connections."""
+        self._ledger.close()
+
+    # --- people and tasks who ask
+
+    def submit(self, request: GangRequest, claim: Claim) -> Submitted:
+        """Ask for a gang; asking twice is asking once.
+
+        Raises:
+            RequestRefused: the pool is unknown, or the gang would not fit into it even if it were empty.
+        """
+        known = self._ledger.state(request.gang_id)
+        if (known is None or known.state in ENDED) and (reason := why_never(request, self._ledger.nodes())):
+            raise RequestRefused(reason)
+        return self._ledger.submit(request, claim)
+
+    def release(self, gang_id: str, owner: str | None, who: str, why: str) -> bool:
+        """Ask the gang to stop with a checkpoint and rest; False if `owner` is no longer its owner.
+
+        Ticks once, because whoever releases is often the last one to watch the gang.
+        """
+        is_released = self._ledger.release(gang_id, owner, who, why)
+        if is_released:
+            try:
+                self.tick()
+            except Exception:  # the release is committed; the next tick of anyone acts on it
+                log.warning("the tick after the release of gang '%s' failed", gang_id, exc_info=True)
+        return is_released
+
+    # --- looking
+
+    def state(self, gang_id: str) -> GangRecord | None:
+        """The newest submission of the gang; None if it was never asked for."""
+        return self._ledger.state(gang_id)
+
+    def states(self, gang_ids: Sequence[str]) -> dict[str, GangRecord]:
+        """The newest submission of each known gang, in one query."""
+        return self._ledger.states(gang_ids)
+
+    def gang(self, gang_id: str) -> list[GangRecord]:
+        """All submissions of the gang, oldest first."""
+        return self._ledger.submissions(gang_id)
+
+    def list_gangs(self, *, live_only: bool = False, limit: int = 200) -> list[GangRecord]:
+        """Newest submissions first."""
+        return self._ledger.list_gangs(live_only=live_only, limit=limit)
+
+    def history(self, gang_id: str | None = None) -> list[HistoryRow]:
+        """What happened, oldest first."""
+        return self._ledger.history(gang_id)
+
+    # --- the tick
+
+    def tick(self) -> Tick:
+        """Plan and commit if nobody else does at this moment, then carry out what is to be done on this host."""
+        if not self._ledger.has_work() or not self._ticking.acquire(blocking=False):
+            return Tick()
+        try:
+            planned = self._plan_and_commit()
+            return replace(planned, carried_out=self._carry_out())
+        finally:
+            self._ticking.release()
+
+    def _plan_and_commit(self) -> Tick:
+        with self._ledger.tick_lock() as has_lock:
+            if not has_lock:
+                return Tick()
+            snapshot = self._ledger.snapshot()
+            actions = plan(snapshot)
+            if not actions:
+                return Tick(had_lock=True)
+            try:
+                self._ledger.commit(actions, snapshot.version)
+            except StaleSnapshot:
+                return Tick(had_lock=True, was_stale=True)
+            return Tick(had_lock=True, actions=actions)
+
+    def _carry_out(self) -> int:
+        items = self._ledger.claim_outbox(self._host_id)
+        for item in items:
+            carry_out(item, self._ledger, self._backends)
+        return len(items)
+
+    # --- this host
+
+    def open_host(self) -> None:
+        """Let gangs start on this host again; `phalanx up` calls it, since `interrupt_host` had closed it."""
+        self._ledger.open_host(self._host_id)
+
+    def interrupt_host(self, grace_s: float, why: str = "the host is going down") -> HostInterruption:
+        """Stop every attempt on this host with a checkpoint, without releasing it: the gangs are queued again.
+
+        The host's nodes are cordoned until `open_host`. Returns when all have ended or `grace_s` is over.
+        """
+        asked = tuple(self._ledger.close_host(self._host_id, why))
+        deadline = time.monotonic() + grace_s
+        while True:
+            self.tick()
+            running = self._still_running(asked)
+            if not running or time.monotonic() >= deadline:
+                return HostInterruption(asked, running)
+            time.sleep(0.2)
+
+    def _still_running(self, keys: Sequence[AttemptKey]) -> tuple[AttemptKey, ...]:
+        live = {
+            AttemptKey(record.gang_id, record.submission, record.attempt)
+            for record in self._ledger.list_gangs(live_only=True, limit=10_000)
+            if record.state in HOLDS_CAPACITY
+        }
+        return tuple(key for key in keys if key in live)
+
+    # --- the supervisor of one attempt
+
+    def start(self, key: AttemptKey, backend_ref: str) -> bool:
+        """True if the attempt may run: it is the current one, admitted, and nobody asked it to stop."""
+        return self._ledger.start(key, backend_ref)
+
+    def renew(self, key: AttemptKey, progress: Progress | None) -> Directive:
+        """Renew the attempt's lease and hand in its progress."""
+        return self._ledger.renew(key, progress)
+
+    def end_attempt(self, key: AttemptKey, end: AttemptEnd, result: Mapping[str, Any] | None = None) -> None:
+        """Record that the attempt is over."""
+        self._ledger.end_attempt(key, end, result)

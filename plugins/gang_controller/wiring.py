@@ -1,0 +1,96 @@
+"""The one place that names concrete ledgers, registries and backends, and where their addresses come from."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gang_controller.controller import GangController
+from gang_ledgers.ledger import Ledger, NodeRecord
+
+if TYPE_CHECKING:
+    from model_registry.registry import ModelRegistry
+
+LOCAL_POOL = "local"
+
+
+class NotWired(Exception):
+    """Nothing says where the ledger is; the message says what to do."""
+
+
+def phalanx_home(home: Path | None = None) -> Path:
+    """The state folder: the argument, else PHALANX_HOME, else `.phalanx` in the checkout."""
+    return Path(home or os.environ.get("PHALANX_HOME") or Path(__file__).resolve().parents[2] / ".phalanx")
+
+
+def ledger_url_file(home: Path | None = None) -> Path:
+    """The 0600 file that holds the ledger's URL; an explicit `home` outranks PHALANX_LEDGER_URL_FILE."""
+    named = os.environ.get("PHALANX_LEDGER_URL_FILE")
+    return Path(named) if named and home is None else phalanx_home(home) / "ledger.url"
+
+
+def runs_dir(home: Path | None = None) -> Path:
+    """Where run folders are kept: PHALANX_RUNS_DIR, else `runs` in the state folder."""
+    named = os.environ.get("PHALANX_RUNS_DIR")
+    return Path(named) if named and home is None else phalanx_home(home) / "runs"
+
+
+def open_ledger(home: Path | None = None) -> Ledger:
+    """The ledger that the URL file names.
+
+    Raises:
+        NotWired: there is no such file.
+        NewerSchema: a newer version of Phalanx wrote the database.
+    """
+    from gang_ledgers.sql import SqlLedger
+
+    return SqlLedger(read_ledger_url(home), runs_dir=runs_dir(home))
+
+
+def open_registry(home: Path | None = None) -> ModelRegistry:
+    """The model registry, in the ledger's database."""
+    from gang_ledgers.sql_engine import open_engine
+    from model_registry.sql import SqlModelRegistry
+
+    return SqlModelRegistry(open_engine(read_ledger_url(home)))
+
+
+def open_controller(home: Path | None = None) -> GangController:
+    """A controller over the ledger, with this host's slots registered as pool `local`."""
+    from gang_backends.local_process import LocalProcessBackend
+
+    ledger = open_ledger(home)
+    ledger.register_node(local_node())
+    backend = LocalProcessBackend(runs_dir=runs_dir(home), ledger_url_file=ledger_url_file(home))
+    return GangController(ledger, {LOCAL_POOL: backend}, host_id=this_host_id())
+
+
+def read_ledger_url(home: Path | None = None) -> str:
+    """The URL; it never leaves this process."""
+    path = ledger_url_file(home)
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise NotWired(
+            f"no ledger: its URL was looked for in {path} ({error.strerror}). Start the embedded stack with "
+            "`phalanx up`, or name a file with the URL in PHALANX_LEDGER_URL_FILE"
+        ) from error
+
+
+def this_host_id() -> str:
+    """Names this machine, the same over restarts: its machine id, else its host name."""
+    try:
+        return Path("/etc/machine-id").read_text().strip() or socket.gethostname()
+    except OSError:
+        return socket.gethostname()
+
+
+def local_node() -> NodeRecord:
+    """This machine as the one node of pool `local`; PHALANX_LOCAL_SLOTS overrides its CPUs."""
+    slots = os.environ.get("PHALANX_LOCAL_SLOTS")
+    # At least two, so that a gang of two workers runs on the smallest laptop as well.
+    cpus = float(slots) if slots else float(max(2, os.cpu_count() or 2))
+    page = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return NodeRecord(LOCAL_POOL, "localhost", this_host_id(), cpus, round(page / 2**30, 1), 0)
