@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from airflow.sdk import NEVER_EXPIRE
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from gang_scheduler.gang_state import GangState
 
@@ -42,7 +42,7 @@ def pinned_champion(
     """
     pin = store.get(KEY)
     if isinstance(pin, Mapping) and keeps_pin(pin, generation, asked_with, last_state):
-        champion = pin["champion"]
+        champion: Mapping[str, Any] | None = pin["champion"]
     else:
         champion = resolve()
     store.set(

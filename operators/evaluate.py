@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from airflow.sdk import Context
 
@@ -23,7 +23,7 @@ class EvaluateOperator(ComparingOperator):
         data: what `SparkPreprocessOperator` returned.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("model", "data")
+    template_fields: Collection[str] = ("model", "data")
     ui_color = "#d3dff0"
 
     def __init__(self, *, model: Any, data: Any, **kwargs: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -66,7 +66,7 @@ class GangOperator(BaseOperator):
         AirflowException: at DAG parse, if `retries` or `execution_timeout` is set.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("command", "run_spec", "workers", "gang_pool", "gang_queue")
+    template_fields: Collection[str] = ("command", "run_spec", "workers", "gang_pool", "gang_queue")
     template_fields_renderers: ClassVar[dict[str, str]] = {"run_spec": "json"}
     ui_color = "#d9e8d5"
 

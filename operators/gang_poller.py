@@ -143,7 +143,8 @@ class GangPoller:
                     pause_s = min(self._every_s * 2**failures, LONGEST_BACK_OFF_S)
                     self._report_outage(error, watches, failures)
                     failures += 1
-                    gangs = _close(gangs)
+                    _close(gangs)
+                    gangs = None
             self._wake.wait(pause_s)
             self._wake.clear()
         _close(gangs)

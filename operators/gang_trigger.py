@@ -27,7 +27,7 @@ class GangTrigger(BaseTrigger):
     """
 
     def __init__(self, gang_id: str, owner: str, after: int = 0) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow leaves it without annotations
         self.gang_id = gang_id
         self.owner = owner
         self.after = after

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection
+from typing import Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -29,7 +29,7 @@ class SparkPreprocessOperator(BatchOperator):
         replay_year: the year that the days are taken from; None: the run's parameter.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("job", "window_days", "replay_year")
+    template_fields: Collection[str] = ("job", "window_days", "replay_year")
     ui_color = "#f9e3c1"
 
     def __init__(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, Context
 from airflow.sdk.exceptions import AirflowException
@@ -32,7 +32,7 @@ class PromoteOperator(ComparingOperator):
         recipe: the name that the models compete under; it names the asset.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("report", "margin")
+    template_fields: Collection[str] = ("report", "margin")
     ui_color = "#e3d9f0"
 
     def __init__(self, *, report: Any, recipe: str, margin: float | str | None = None, **kwargs: Any) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
@@ -38,7 +38,7 @@ class TrainOperator(GangOperator):
         kwargs: as for `GangOperator`.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("recipe", "data", "workers", "gang_pool", "gang_queue")
+    template_fields: Collection[str] = ("recipe", "data", "workers", "gang_pool", "gang_queue")
     ui_color = "#d9e8d5"
 
     def __init__(self, *, recipe: str, data: Any, warm_start: bool = True, **kwargs: Any) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperatorLink, Context
 from airflow.sdk.exceptions import AirflowFailException
@@ -51,7 +51,7 @@ class ValidateOperator(BatchOperator):
         data: what `SparkPreprocessOperator` returned.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("suite", "data")
+    template_fields: Collection[str] = ("suite", "data")
     operator_extra_links = (QualityReportLink(),)
     ui_color = "#f5d7d7"
 

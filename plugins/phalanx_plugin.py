@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -32,4 +32,4 @@ class PhalanxPlugin(AirflowPlugin):
     """Phalanx in Airflow's UI."""
 
     name = "phalanx"
-    fastapi_apps: ClassVar[list[Any]] = [{"app": pages, "url_prefix": "/phalanx", "name": "Phalanx"}]
+    fastapi_apps: list[Any] = [{"app": pages, "url_prefix": "/phalanx", "name": "Phalanx"}]  # noqa: RUF012 - the base class says so

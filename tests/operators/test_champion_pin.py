@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from airflow.sdk import NEVER_EXPIRE
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from gang_scheduler.gang_state import GangState
 from operators.champion_pin import pinned_champion

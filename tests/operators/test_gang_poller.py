@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,10 @@ async def first(watch: Watch, wanted: Callable[[Update], object]) -> Update:
     raise AssertionError("unreachable")
 
 
+def is_at(step: int, update: Update) -> bool:
+    return bool(update.record and update.record.progress and update.record.progress.step == step)
+
+
 def test_all_watched_gangs_are_looked_at_with_one_query_and_a_tick(world: World, poller: GangPoller) -> None:
     async def watch_both() -> None:
         with Watch(poller, "d/r/one") as one, Watch(poller, "d/r/two") as two:
@@ -107,7 +112,7 @@ def test_history_is_read_only_when_more_than_progress_has_changed(world: World, 
             for step in range(3):
                 record = world.records["d/r/one"]
                 world.records["d/r/one"] = replace(record, progress=Progress(step=step), change=record.change + 1)
-                await first(watching, lambda u, step=step: u.record.progress and u.record.progress.step == step)
+                await first(watching, partial(is_at, step))
             assert world.histories_asked == asked
             world.change("d/r/one", "requeued", GangState.RECOVERING)
             update = await first(watching, lambda u: u.rows)
