@@ -44,7 +44,7 @@ class BatchOperator(BaseOperator):
                 found: Mapping[str, Any] = json.loads(result.read_text())
             except (OSError, ValueError) as error:
                 raise AirflowException(
-                    f"python -m {arguments[0]} ended well, but its result file can't be read: {error}. "
+                    f"python -m {arguments[0]} ended, but its result file can't be read: {error}. "
                     f"Its --json-result must hold one JSON object."
                 ) from error
         return found

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
+GATE = "data_pipelines.gate"
 REPORT = "index.html"
 
 
@@ -66,13 +67,32 @@ class ValidateOperator(BatchOperator):
         folder = places.reports_dir() / ti.dag_id / report_folder(ti)
         folder.mkdir(parents=True, exist_ok=True)
         manifests = [argument for path in self.data["manifests"].values() for argument in ("--manifest", path)]
-        result = self.run_job(
-            "data_pipelines.gate", "--dataset", self.suite, *manifests, "--report-dir", folder, may_fail=[BAD_DATA]
-        )
-        self.log.info("%s", f"report: {report_url(ti)}")
-        self._refuse_failures(result)
-        return {"report": report_url(ti), "checked": len(self.data["manifests"])}
+        result = self.run_job(GATE, "--dataset", self.suite, *manifests, "--report-dir", folder, may_fail=[BAD_DATA])
+        for line in summary(result):
+            self.log.info("%s", line)
+        self.log.info("%s", f"report: {report_url(ti)} (the task's button {QualityReportLink.name!r})")
+        if not result["passed"]:
+            reasons = [*result["problems"], *(failure["sentence"] for failure in result["failed"])]
+            more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+            raise AirflowFailException(
+                f"The quality gate {result['sentence']}. {reasons[0]}{more} Nothing was asked of the gang pool. "
+                f"Report: {report_url(ti)}"
+            )
+        return {"report": report_url(ti), "sentence": result["sentence"]}
 
-    def _refuse_failures(self, result: Mapping[str, Any]) -> None:
-        if not result["success"]:
-            raise AirflowFailException(f"The quality gate refuses the data: {result}")
+
+def summary(result: Mapping[str, Any]) -> list[str]:
+    """What was found, as a table: one line for each check that isn't fulfilled, the worst first."""
+    rows = [("refused", "", problem, "", "") for problem in result["problems"]]
+    rows += [
+        (verdict, found["column"], found["observed"], found["limit"], ", ".join(found["days"][:3]))
+        for verdict, kind in (("failed", "failed"), ("warning", "warnings"))
+        for found in result[kind]
+    ]
+    if rows:
+        rows.insert(0, ("", "column", "observed", "expected", "days"))
+    widths = [max(len(str(row[n])) for row in rows) for n in range(5)] if rows else []
+    table = [
+        "  ".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    return [*table, str(result["sentence"])]
