@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from operators.comparison import ComparingOperator
-from operators.registries import day_start, using_registry
+from operators.registries import day_start, registry
 
 
 class EvaluateOperator(ComparingOperator):
@@ -33,8 +33,7 @@ class EvaluateOperator(ComparingOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's signature
         """Compare, or read the comparison."""
-        with using_registry() as registry:
-            champion = registry.as_of(self.model["recipe"], day_start(self.data["day"]))
+        champion = registry().as_of(self.model["recipe"], day_start(self.data["day"]))
         against = f"model {champion.model_id}, the champion as of that day" if champion else "the base rate alone"
         self.log.info("%s", f"comparing on {self.data['day']} with {against}")
         compared = self.compare(self.model, self.data, champion)

@@ -14,7 +14,7 @@ from operators.comparison import ComparingOperator
 from operators.model_store import keep_model
 from operators.params import TrainingParams
 from operators.promotion import Decision, decide
-from operators.registries import day_end, day_start, using_registry
+from operators.registries import day_end, day_start, registry
 
 TRIES = 3  # how often a comparison is made again because the champion changed meanwhile
 
@@ -47,10 +47,10 @@ class PromoteOperator(ComparingOperator):
         ti = context["ti"]
         params = TrainingParams.read({**context["params"], **({} if self.margin is None else {"margin": self.margin})})
         run = f"{ti.dag_id}/{ti.run_id}"
-        with using_registry() as registry:
-            model = self._register(registry, ti.dag_id, ti.run_id)
-            decision = self._decide_and_move(registry, model, run, params.margin)
-            champion = registry.champion(self.recipe)
+        models = registry()
+        model = self._register(models, ti.dag_id, ti.run_id)
+        decision = self._decide_and_move(models, model, run, params.margin)
+        champion = models.champion(self.recipe)
         self.log.info("%s", decision.sentence)
         if decision.moves and champion is not None:
             context["outlet_events"][self._alias].add(
@@ -65,10 +65,10 @@ class PromoteOperator(ComparingOperator):
             "champion_id": champion.model.model_id if champion else None,
         }
 
-    def _register(self, registry: ModelRegistry, dag_id: str, run_id: str) -> Model:
+    def _register(self, models: ModelRegistry, dag_id: str, run_id: str) -> Model:
         trained: Mapping[str, Any] = self.report["model"]
         kept = keep_model(trained["model_uri"], places.models_dir() / self.recipe, trained["model_digest"])
-        model = registry.register(
+        model = models.register(
             NewModel(
                 name=self.recipe,
                 digest=trained["run_spec_digest"],
@@ -87,10 +87,10 @@ class PromoteOperator(ComparingOperator):
         self.log.info("%s", f"model {model.model_id} of {self.recipe!r} is registered: {kept}")
         return model
 
-    def _decide_and_move(self, registry: ModelRegistry, model: Model, run: str, margin: float) -> Decision:
+    def _decide_and_move(self, models: ModelRegistry, model: Model, run: str, margin: float) -> Decision:
         compared: Mapping[str, Any] = self.report
         for _ in range(TRIES):
-            production = registry.champion(self.recipe)
+            production = models.champion(self.recipe)
             metrics = self.read_report(compared["report"])["metrics"]
             decision = decide(
                 model.model_id,
@@ -98,7 +98,7 @@ class PromoteOperator(ComparingOperator):
                 day_start(compared["day"]),
                 margin,
                 production,
-                registry.history(self.recipe),
+                models.history(self.recipe),
                 compared["champion_id"],
                 metrics,
             )
@@ -106,7 +106,7 @@ class PromoteOperator(ComparingOperator):
                 return decision
             if decision.moves:
                 try:
-                    registry.move_champion(
+                    models.move_champion(
                         self.recipe,
                         model.model_id,
                         compared["champion_id"],
@@ -119,7 +119,7 @@ class PromoteOperator(ComparingOperator):
                     self.log.warning("%s", f"{moved}; comparing with the new champion")
                 else:
                     return decision
-            rival = registry.champion(self.recipe)
+            rival = models.champion(self.recipe)
             self.log.info("%s", f"comparing with {f'model {rival.model.model_id}' if rival else 'the base rate'} now")
             compared = self.compare(compared["model"], compared["data"], rival.model if rival else None)
         raise AirflowException(

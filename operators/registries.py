@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
@@ -11,23 +9,18 @@ if TYPE_CHECKING:
     from model_registry.registry import ModelRegistry
 
 
-@contextmanager
-def using_registry() -> Iterator[ModelRegistry]:
-    """The registry for a few calls."""
+def registry() -> ModelRegistry:
+    """The model registry; its connections end with the task's process."""
     from gang_controller.wiring import open_registry
 
-    registry = open_registry()
-    try:
-        yield registry
-    finally:
-        registry.close()
-
-
-def day_end(day: str) -> datetime:
-    """The first moment of the day after it."""
-    return day_start(day) + timedelta(days=1)
+    return open_registry()
 
 
 def day_start(day: str) -> datetime:
-    """The first moment of a day (UTC): what a model may have seen to be compared on that day."""
+    """The first moment of a day (UTC)."""
     return datetime.combine(date.fromisoformat(day), time(), tzinfo=UTC)
+
+
+def day_end(day: str) -> datetime:
+    """The first moment of the day after it (UTC)."""
+    return day_start(day) + timedelta(days=1)

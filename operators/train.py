@@ -16,7 +16,7 @@ from operators.champion_pin import pinned_champion
 from operators.gang import GangOperator, GangWork, gang_id_of
 from operators.gangs import using_gangs
 from operators.params import TrainingParams
-from operators.registries import day_start, using_registry
+from operators.registries import day_start, registry
 from training.code_version import code_version
 from training.run_spec import FlightsParams, ModelReference, Partition, RunSpec, describe
 
@@ -113,8 +113,7 @@ class TrainOperator(GangOperator):
         return champion
 
     def _resolve_champion(self) -> Mapping[str, Any] | None:
-        with using_registry() as registry:
-            model = registry.as_of(self.recipe, day_start(self.data["day"]))
+        model = registry().as_of(self.recipe, day_start(self.data["day"]))
         if model is None:
             return None
         return {
