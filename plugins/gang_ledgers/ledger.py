@@ -30,6 +30,14 @@ class NewerSchema(LedgerError):
     """The database was written by a newer version of Phalanx; this one refuses to touch it."""
 
 
+class LedgerUnavailable(LedgerError):
+    """The database can't be reached or does not answer in time; what was asked may or may not have happened."""
+
+
+class HostTaken(LedgerError):
+    """A node is registered for another host, which still holds gangs in it."""
+
+
 class RequestRefused(LedgerError):
     """The request can never be admitted or is not allowed; the message says what to change."""
 

@@ -111,8 +111,8 @@ def _no_capacity(
 def _behind(request: GangRequest, first: GangView) -> str:
     return (
         f"asks {_workers(request)} ({request.total}); gang '{first.request.gang_id}' (priority "
-        f"{first.request.gang_priority}, asked at {first.submitted_at:%Y-%m-%d %H:%M:%S} UTC) is before it in gang pool "
-        f"'{request.gang_pool}' and waits for {first.request.total}"
+        f"{first.request.gang_priority}, asked at {first.submitted_at:%Y-%m-%d %H:%M:%S} UTC) is before it in gang "
+        f"pool '{request.gang_pool}' and waits for {first.request.total}"
     )
 
 
@@ -131,7 +131,8 @@ def why_never(request: GangRequest, nodes: Sequence[NodeView]) -> str | None:
         return f"{who}: worker groups are called {names}; a name may be used once. Rename one"
     for group in request.worker_groups:
         if min(group.each.cpus, group.each.memory_gib, group.each.gpus) < 0 or group.each == Resources():
-            return f"{who}: worker group '{group.name}' asks {group.each!r} for each worker; ask something, and nothing below 0"
+            asked = f"{group.each.cpus:g} CPUs, {group.each.memory_gib:g} GiB, {group.each.gpus} GPUs"
+            return f"{who}: worker group '{group.name}' asks {asked} a worker. Ask something, and nothing below 0"
     empty = {node.node: node.capacity for node in nodes if node.pool == request.gang_pool}
     if place(request, empty) is not None:
         return None
@@ -140,8 +141,8 @@ def why_never(request: GangRequest, nodes: Sequence[NodeView]) -> str | None:
     advice = "Ask for smaller workers" if is_one_too_many else "Ask for fewer workers"
     each = ", ".join(f"{name}: {capacity}" for name, capacity in sorted(empty.items()))
     return (
-        f"{who}: worker group '{group.name}' asks {group.total} ({group.workers} workers of {group.each}), the whole gang "
-        f"{request.total}; gang pool '{request.gang_pool}' holds {_sum(empty.values())} when empty ({each}). {advice}, "
+        f"{who}: worker group '{group.name}' asks {group.total} ({group.workers} workers of {group.each}), the whole "
+        f"gang {request.total}; gang pool '{request.gang_pool}' holds {_sum(empty.values())} when empty ({each}). {advice}, "
         "or register more slots (PHALANX_LOCAL_SLOTS for the local pool)"
     )
 

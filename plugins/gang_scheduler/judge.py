@@ -107,7 +107,8 @@ def _lost(end: AttemptEnd) -> Verdict:
         end,
         Cause.UNKNOWN,
         0.4,
-        f"the torchrun agent ended with exit code {agent}{_at_step(end)}, and no rank left word of its end; {_kept(end)}",
+        f"the torchrun agent ended with exit code {agent}{_at_step(end)}, and no rank left word of its end; "
+        f"{_kept(end)}",
     )
 
 

@@ -67,8 +67,8 @@ def _limit(view: GangView, snapshot: Snapshot) -> Finish | AskStop | None:
     if view.limit_verdict is not None:
         is_over = view.stop_deadline is not None and view.stop_deadline <= snapshot.now
         if view.state is GangState.UNKNOWN and is_over:
-            verdict = view.limit_verdict
-            return Finish(view.key, GangState.FAILED, verdict, f"{verdict.sentence}; its death was never proven")
+            sentence = f"{view.limit_verdict.sentence}; its death was never proven"
+            return Finish(view.key, GangState.FAILED, view.limit_verdict, sentence)
         return None
     verdict = limit_reached(view, snapshot.now)
     if verdict is None:

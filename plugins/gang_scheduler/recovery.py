@@ -64,8 +64,8 @@ def _after_infrastructure_end(view: GangView, verdict: Verdict) -> Action:
             f"(infrastructure end {ends} of {budget} that are borne)",
         )
     sentence = (
-        f"{verdict.sentence}; that was infrastructure end {ends}, and {budget} are borne (budgets.infrastructure of the "
-        "request, infrastructure_budget on a gang operator). Look at the node, then clear the task"
+        f"{verdict.sentence}; that was infrastructure end {ends}, and {budget} are borne (budgets.infrastructure of "
+        "the request, infrastructure_budget on a gang operator). Look at the node, then clear the task"
     )
     return Finish(view.key, GangState.FAILED, replace(verdict, sentence=sentence, next_act="fail"), sentence)
 

@@ -91,7 +91,8 @@ def decide_submission(
         return Decision(
             How.ATTACHED,
             existing.submission,
-            f"submission {existing.submission} ({existing.state}) belongs to a later clear of this task; only watching it",
+            f"submission {existing.submission} ({existing.state}) belongs to a later clear of this task; "
+            "only watching it",
             takes_claim=False,
         )
     is_same_work = existing.run_spec_digest == run_spec_digest
@@ -128,7 +129,8 @@ def _while_alive(existing: Existing, claim: Claim, is_same_work: bool, done: Don
     return Decision(
         How.RESUMED,
         number,
-        f"cleared while submission {number} was {existing.state}; its attempt stops with a checkpoint, the next goes on",
+        f"cleared while submission {number} was {existing.state}; its attempt stops with a checkpoint, "
+        "the next goes on",
         stops_attempt=True,
     )
 

@@ -1,0 +1,215 @@
+"""The ledger in SQLite or PostgreSQL; what each call writes is in the modules beside this one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from gang_ledgers import sql_attempts, sql_commit, sql_hosts, sql_outbox, sql_submit
+from gang_ledgers.ledger import (
+    Claim,
+    Directive,
+    GangRecord,
+    HistoryRow,
+    NodeRecord,
+    OutboxItem,
+    Progress,
+    StaleSnapshot,
+    Submitted,
+)
+from gang_ledgers.sql_change import changing
+from gang_ledgers.sql_codec import decode_mapping
+from gang_ledgers.sql_contact import keep_contact
+from gang_ledgers.sql_engine import open_engine, reading, transaction_time, writing
+from gang_ledgers.sql_lock import try_tick_lock
+from gang_ledgers.sql_rows import newest, newest_of_each, to_record, to_view, with_attempt
+from gang_ledgers.sql_schema import ensure_schema
+from gang_ledgers.sql_tables import history, ledger_version, submissions
+from gang_scheduler.actions import Action, Finish, Requeue
+from gang_scheduler.gang import AttemptKey, GangRequest
+from gang_scheduler.plan import plan
+from gang_scheduler.snapshot import NodeView, Snapshot
+from gang_scheduler.verdict import AttemptEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long things may take; leases are renewed every two seconds, so one lasts seven missed renewals."""
+
+    lease: timedelta = timedelta(seconds=15)
+    outage_after: timedelta = timedelta(seconds=5)
+    claim_for: dict[str, timedelta] = field(
+        default_factory=lambda: {
+            "launch": timedelta(seconds=20),
+            "stop": timedelta(seconds=10),
+            "probe": timedelta(seconds=3),  # also how often an unknown attempt is looked at
+        }
+    )
+
+
+class SqlLedger:
+    """A ledger over SQLAlchemy; safe for many threads and processes at once, and usable after a fork."""
+
+    def __init__(self, url: str, *, runs_dir: Path, timing: Timing | None = None) -> None:
+        """Open the ledger, and create its tables if they are missing.
+
+        Raises:
+            NewerSchema: a newer version of Phalanx made the tables.
+            LedgerUnavailable: the database does not answer.
+        """
+        self._runs_dir = runs_dir
+        self._timing = timing or Timing()
+        self._engine = open_engine(url)
+        ensure_schema(self._engine)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    # --- people and tasks who ask
+
+    def submit(self, request: GangRequest, claim: Claim) -> Submitted:
+        with changing(self._engine) as change:
+            return sql_submit.submit(change, request, claim, self._runs_dir)
+
+    def release(self, gang_id: str, owner: str | None, who: str, why: str) -> bool:
+        with changing(self._engine) as change:
+            return sql_submit.release(change, gang_id, owner, who, why)
+
+    def state(self, gang_id: str) -> GangRecord | None:
+        with reading(self._engine) as connection:
+            row = newest(connection, gang_id)
+            return None if row is None else to_record(row)
+
+    def states(self, gang_ids: Sequence[str]) -> dict[str, GangRecord]:
+        if not gang_ids:
+            return {}
+        with reading(self._engine) as connection:
+            rows = connection.execute(newest_of_each(list(gang_ids))).all()
+            return {row.gang_id: to_record(row) for row in rows}
+
+    def submissions(self, gang_id: str) -> list[GangRecord]:
+        query = with_attempt().where(submissions.c.gang_id == gang_id).order_by(submissions.c.submission)
+        with reading(self._engine) as connection:
+            return [to_record(row) for row in connection.execute(query)]
+
+    def list_gangs(self, *, live_only: bool = False, limit: int = 200) -> list[GangRecord]:
+        query = with_attempt().order_by(submissions.c.submitted_at.desc(), submissions.c.gang_id).limit(limit)
+        if live_only:
+            query = query.where(submissions.c.ended_at.is_(None))
+        with reading(self._engine) as connection:
+            return [to_record(row) for row in connection.execute(query)]
+
+    def history(self, gang_id: str | None = None) -> list[HistoryRow]:
+        query = select(history).order_by(history.c.number)
+        if gang_id is not None:
+            query = query.where(history.c.gang_id == gang_id)
+        with reading(self._engine) as connection:
+            return [
+                HistoryRow(
+                    row.number,
+                    row.at,
+                    row.gang_id,
+                    row.submission,
+                    row.attempt,
+                    row.event,
+                    row.sentence,
+                    decode_mapping(row.details),
+                )
+                for row in connection.execute(query)
+            ]
+
+    # --- the nodes
+
+    def register_node(self, node: NodeRecord) -> None:
+        with reading(self._engine) as connection:
+            if sql_hosts.is_registered(connection, node):
+                return
+        with changing(self._engine) as change:
+            sql_hosts.register(change, node)
+
+    def nodes(self) -> list[NodeView]:
+        with reading(self._engine) as connection:
+            return sql_hosts.all_nodes(connection)
+
+    def close_host(self, host_id: str, why: str) -> list[AttemptKey]:
+        with changing(self._engine) as change:
+            return sql_hosts.close(change, host_id, why)
+
+    def open_host(self, host_id: str) -> None:
+        with changing(self._engine) as change:
+            sql_hosts.reopen(change, host_id)
+
+    # --- the tick
+
+    def has_work(self) -> bool:
+        with reading(self._engine) as connection:
+            live = select(submissions.c.submission).where(submissions.c.ended_at.is_(None)).limit(1)
+            return connection.execute(live).first() is not None
+
+    def tick_lock(self) -> AbstractContextManager[bool]:
+        return try_tick_lock(self._engine)
+
+    def snapshot(self) -> Snapshot:
+        keep_contact(self._engine, self._timing.outage_after)
+        live = with_attempt().where(submissions.c.ended_at.is_(None))
+        with reading(self._engine) as connection:
+            version = connection.execute(select(ledger_version.c.version)).scalar_one()
+            return Snapshot(
+                now=transaction_time(connection),
+                version=version,
+                nodes=tuple(sql_hosts.all_nodes(connection)),
+                gangs=tuple(to_view(row) for row in connection.execute(live)),
+            )
+
+    def commit(self, actions: Sequence[Action], expected_version: int) -> int:
+        with changing(self._engine, expected_version) as change:
+            sql_commit.apply_all(change, actions)
+            return change.version
+
+    def claim_outbox(self, host_id: str, limit: int = 16) -> list[OutboxItem]:
+        with writing(self._engine) as connection:
+            return sql_outbox.claim(connection, host_id, limit, self._timing.claim_for)
+
+    def finish_outbox(self, number: int, *, backend_ref: str = "", error: str = "") -> None:
+        with changing(self._engine) as change:
+            sql_outbox.finish(change, number, backend_ref, error)
+
+    # --- the supervisor of one attempt
+
+    def start(self, key: AttemptKey, backend_ref: str) -> bool:
+        keep_contact(self._engine, self._timing.outage_after)
+        with changing(self._engine) as change:
+            return sql_attempts.start(change, key, backend_ref, self._timing.lease)
+
+    def renew(self, key: AttemptKey, progress: Progress | None) -> Directive:
+        keep_contact(self._engine, self._timing.outage_after)
+        with writing(self._engine) as connection:
+            directive = sql_attempts.renew(connection, key, progress, self._timing.lease)
+        if directive is not None:
+            return directive
+        with changing(self._engine) as change:
+            return sql_attempts.renew_and_move(change, key, progress, self._timing.lease)
+
+    def end_attempt(self, key: AttemptKey, end: AttemptEnd, result: Mapping[str, Any] | None = None) -> None:
+        with changing(self._engine) as change:
+            is_to_be_decided = sql_attempts.end(change, key, end, result)
+        if is_to_be_decided:
+            self._decide_after(key)
+
+    def _decide_after(self, key: AttemptKey) -> None:
+        """Let the plan say what follows at once: nobody may be ticking any more. Else the next tick does it."""
+        for _ in range(5):
+            snapshot = self.snapshot()
+            follows = [act for act in plan(snapshot) if isinstance(act, Finish | Requeue) and act.key == key]
+            try:
+                if follows:
+                    self.commit(follows, snapshot.version)
+                return
+            except StaleSnapshot:
+                continue

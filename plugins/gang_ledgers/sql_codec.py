@@ -1,0 +1,42 @@
+"""Records as JSON text and back; unknown fields are ignored, so a newer minor version may add some."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+from gang_ledgers.ledger import Progress
+from gang_scheduler.gang import GangRequest, Placement
+from gang_scheduler.verdict import AttemptEnd, Verdict
+
+Record = TypeVar("Record")
+
+REQUEST = TypeAdapter(GangRequest)
+PLACEMENT = TypeAdapter(Placement)
+VERDICT = TypeAdapter(Verdict)
+PROGRESS = TypeAdapter(Progress)
+END = TypeAdapter(AttemptEnd)
+
+
+def encode(adapter: TypeAdapter[Record], record: Record) -> str:
+    """The record as JSON."""
+    return adapter.dump_json(record).decode()
+
+
+def decode(adapter: TypeAdapter[Record], said: str | None) -> Record | None:
+    """The record; None where the column is empty."""
+    return None if said is None else adapter.validate_json(said)
+
+
+def encode_mapping(mapping: Mapping[str, Any] | None) -> str:
+    """A free mapping, e.g. a result; what JSON does not know is written as its `str`."""
+    return json.dumps(dict(mapping or {}), default=str)
+
+
+def decode_mapping(said: str) -> dict[str, Any]:
+    """The mapping again."""
+    found: dict[str, Any] = json.loads(said)
+    return found

@@ -1,0 +1,177 @@
+"""The ledger's tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+SCHEMA_VERSION = 1
+metadata = MetaData()
+
+# SQLite numbers rows by itself only in a column that is exactly INTEGER.
+_Number = BigInteger().with_variant(Integer(), "sqlite")
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware UTC instant on every database; SQLite keeps no zone."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None or dialect.name == "postgresql":
+            return value
+        return value.astimezone(UTC).replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+ledger_schema = Table("ledger_schema", metadata, Column("version", Integer, nullable=False))
+
+# One row. Every change that a plan may depend on raises the number first, and so waits for the one before it.
+ledger_version = Table(
+    "ledger_version",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("version", _Number, nullable=False),
+)
+
+# One row: when a tick or a supervisor was last heard of (the outage rule).
+ledger_contact = Table(
+    "ledger_contact",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("at", UtcTime, nullable=False),
+)
+
+# One row, used where the database has no advisory locks.
+tick_lock = Table(
+    "tick_lock",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("holder", String(64), nullable=False, default=""),
+    Column("expires_at", UtcTime, nullable=False),
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("pool", String(100), primary_key=True),
+    Column("node", String(253), primary_key=True),
+    Column("host_id", String(253), nullable=False),
+    Column("cpus", Float, nullable=False),
+    Column("memory_gib", Float, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("is_cordoned", Boolean, nullable=False, default=False),
+    Column("cordon_reason", Text, nullable=False, default=""),
+)
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("gang_id", String(1000), primary_key=True),
+    Column("submission", Integer, primary_key=True, autoincrement=False),
+    Column("dag_id", String(250), nullable=False),
+    Column("digest", String(128), nullable=False),
+    Column("request", Text, nullable=False),
+    Column("run_dir", Text, nullable=False),
+    Column("resume_from", Text, nullable=False, default=""),
+    Column("reused_from", Text, nullable=False, default=""),  # whose result it took over without running
+    Column("owner", String(250), nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("asked_with", String(250), nullable=False, default=""),
+    Column("submitted_at", UtcTime, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("state_since", UtcTime, nullable=False),
+    Column("attempt", Integer, nullable=False, default=0),
+    Column("not_before", UtcTime),
+    Column("wait_reason", String(40), nullable=False, default=""),
+    Column("wait_sentence", Text, nullable=False, default=""),
+    Column("stop_is_requested", Boolean, nullable=False, default=False),
+    Column("is_released", Boolean, nullable=False, default=False),
+    Column("stop_why", Text, nullable=False, default=""),
+    Column("stop_deadline", UtcTime),
+    Column("limit_verdict", Text),
+    Column("verdict", Text),
+    Column("verdict_is_pending", Boolean, nullable=False, default=False),  # not yet acted upon by a plan
+    Column("infrastructure_ends", Integer, nullable=False, default=0),
+    Column("user_ends", Integer, nullable=False, default=0),
+    Column("queued_s", Float, nullable=False, default=0.0),
+    Column("starting_s", Float, nullable=False, default=0.0),
+    Column("running_s", Float, nullable=False, default=0.0),
+    Column("recovering_s", Float, nullable=False, default=0.0),
+    Column("result", Text, nullable=False, default="{}"),
+    Column("ended_at", UtcTime),
+    Column("change", _Number, nullable=False, default=1),
+    Index("submissions_live", "ended_at"),
+    Index("submissions_by_digest", "digest", "state"),
+    Index("submissions_by_time", "submitted_at"),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("gang_id", String(1000), primary_key=True),
+    Column("submission", Integer, primary_key=True, autoincrement=False),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("placement", Text, nullable=False),
+    Column("host_id", String(253), nullable=False),
+    Column("admitted_at", UtcTime, nullable=False),
+    Column("start_by", UtcTime, nullable=False),
+    Column("launched_at", UtcTime),
+    Column("started_at", UtcTime),
+    Column("claimed_at", UtcTime),
+    Column("ended_at", UtcTime),
+    Column("lease_expires_at", UtcTime),
+    Column("backend_ref", Text, nullable=False, default=""),
+    Column("progress", Text),
+    Column("committed_step", Integer),
+    Column("end_facts", Text),
+    Column("verdict", Text),
+)
+
+history = Table(
+    "history",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("at", UtcTime, nullable=False),
+    Column("gang_id", String(1000), nullable=False),
+    Column("submission", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("event", String(40), nullable=False),
+    Column("sentence", Text, nullable=False),
+    Column("details", Text, nullable=False, default="{}"),
+    Index("history_by_gang", "gang_id", "number"),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("kind", String(10), nullable=False),
+    Column("gang_id", String(1000), nullable=False),
+    Column("submission", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("pool", String(100), nullable=False),
+    Column("host_id", String(253), nullable=False),
+    Column("claimed_until", UtcTime),
+    Column("tries", Integer, nullable=False, default=0),
+)
