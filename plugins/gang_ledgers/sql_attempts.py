@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select, update
 
 from gang_ledgers.ledger import Directive, Progress
 from gang_ledgers.sql_change import Change, is_attempt
-from gang_ledgers.sql_codec import END, PROGRESS, VERDICT, encode, encode_mapping
+from gang_ledgers.sql_codec import END, VERDICT, encode, encode_mapping, encode_progress
 from gang_ledgers.sql_engine import latest_time
 from gang_ledgers.sql_rows import SubmissionRow, one
 from gang_ledgers.sql_tables import attempts, submissions
@@ -103,7 +103,7 @@ def _state_now(said: str, stop_is_requested: bool, is_claimed: bool) -> GangStat
 def _write_renewal(connection: Connection, key: AttemptKey, progress: Progress | None, lease: timedelta) -> None:
     values: dict[str, Any] = {"lease_expires_at": latest_time(connection) + lease}
     if progress is not None:
-        values["progress"] = encode(PROGRESS, progress)
+        values["progress"] = encode_progress(progress)
         if progress.last_committed_step is not None:
             values["committed_step"] = progress.last_committed_step
     connection.execute(update(attempts).where(is_attempt(key)).values(**values))

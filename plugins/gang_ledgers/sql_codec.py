@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -29,6 +30,11 @@ def encode(adapter: TypeAdapter[Record], record: Record) -> str:
 def decode(adapter: TypeAdapter[Record], said: str | None) -> Record | None:
     """The record; None where the column is empty."""
     return None if said is None else adapter.validate_json(said)
+
+
+def encode_progress(progress: Progress) -> str:
+    """Progress as JSON; supervisors hand in a look-alike of their own, since they don't import ledgers."""
+    return json.dumps({field.name: getattr(progress, field.name) for field in fields(Progress)})
 
 
 def encode_mapping(mapping: Mapping[str, Any] | None) -> str:

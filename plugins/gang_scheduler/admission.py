@@ -142,8 +142,8 @@ def why_never(request: GangRequest, nodes: Sequence[NodeView]) -> str | None:
     each = ", ".join(f"{name}: {capacity}" for name, capacity in sorted(empty.items()))
     return (
         f"{who}: worker group '{group.name}' asks {group.total} ({group.workers} workers of {group.each}), the whole "
-        f"gang {request.total}; gang pool '{request.gang_pool}' holds {_sum(empty.values())} when empty ({each}). {advice}, "
-        "or register more slots (PHALANX_LOCAL_SLOTS for the local pool)"
+        f"gang {request.total}; gang pool '{request.gang_pool}' holds {_sum(empty.values())} when empty ({each}). "
+        f"{advice}, or register more slots (PHALANX_LOCAL_SLOTS for the local pool)"
     )
 
 

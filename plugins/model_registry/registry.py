@@ -87,6 +87,10 @@ class ChampionMove:
 class ModelRegistry(Protocol):
     """Transactional and safe for many processes at once; times are the database's."""
 
+    def close(self) -> None:
+        """Close all connections."""
+        ...
+
     def register(self, model: NewModel) -> Model:
         """Register the model; the same name, run and digest again give the model that is there."""
         ...
@@ -101,7 +105,7 @@ class ModelRegistry(Protocol):
 
     def champion(self, name: str) -> Champion | None: ...
     def as_of(self, name: str, instant: datetime) -> Model | None:
-        """The model promoted last among those that have seen nothing at or after `instant`."""
+        """The model promoted last, a roll-back included, among those that have seen nothing at or after `instant`."""
         ...
 
     def history(self, name: str) -> list[ChampionMove]:
