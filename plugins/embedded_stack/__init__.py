@@ -1,0 +1,1 @@
+"""PostgreSQL and Airflow as one stack on one machine: brought up, watched, and taken down whole."""

@@ -1,0 +1,25 @@
+"""What the stack asks of the gangs: to stop with a checkpoint when it goes down, to start again when it comes up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gang_controller.wiring import open_controller
+
+GRACE_S = 180.0
+
+
+def let_start(home: Path) -> None:
+    """Open this host for gangs again; queued ones start with the next tick."""
+    open_controller(home).open_host()
+
+
+def interrupt(home: Path, grace_s: float = GRACE_S) -> tuple[Sequence[str], Sequence[str]]:
+    """Stop this host's gangs with a checkpoint; they are queued again for the next `phalanx up`.
+
+    Returns:
+        What was asked to stop, and what of it still runs after `grace_s`.
+    """
+    done = open_controller(home).interrupt_host(grace_s, why="the embedded stack is going down")
+    return [str(key) for key in done.asked], [str(key) for key in done.still_running]

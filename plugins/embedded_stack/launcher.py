@@ -1,0 +1,306 @@
+"""The launcher: brings the parts up, watches them, and takes them down in order; all in one thread."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from embedded_stack import airflow_schema, airflow_settings, gangs, ports, processes
+from embedded_stack.airflow_api import AirflowApi, ApiUnreachable, Health
+from embedded_stack.databases import AIRFLOW, LEDGER, Server, make_databases, server_of
+from embedded_stack.errors import PartFailed, StackError
+from embedded_stack.part import Command, Part, python
+from embedded_stack.postgres import EmbeddedPostgres
+from embedded_stack.processes import ProcessIdentity
+from embedded_stack.secret_store import Secrets
+from embedded_stack.stack_record import StackRecord, StackState
+from embedded_stack.state_folder import StateFolder, read_json, write_json, write_text
+
+DEFAULT_PORT = 8080
+HEALTH_LIMIT_S = 180.0
+HEALTH_EVERY_S = 5.0
+LEFTOVER_GRACE_S = 10.0
+# How long each part may take to end in order: the scheduler waits for running tasks to be ended.
+STOP_LIMIT_S = {"scheduler": 20.0, "triggerer": 15.0, "dag-processor": 10.0, "api-server": 10.0, "postgres": 60.0}
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `phalanx up` was asked for; `database_url` is an administrator's, "" takes the embedded server."""
+
+    folders: airflow_settings.Folders
+    port: int = 0
+    database_url: str = ""
+    health_limit_s: float = HEALTH_LIMIT_S
+
+
+class StopAsked(Exception):
+    """Somebody asked the stack to go down while it was coming up."""
+
+
+class Launcher:
+    """One stack; the caller holds the home's lock, and `stop` may be set from a signal handler."""
+
+    def __init__(self, folder: StateFolder, options: Options, say: Say) -> None:
+        """Prepare; `say` is told one line per step."""
+        self.folder = folder
+        self.stop = threading.Event()
+        self.address = ""
+        self.is_first_start = False
+        self._options = options
+        self._say = say
+        self._port = 0
+        self._state = StackState.STARTING
+        self._since = datetime.now(UTC)
+        self._postgres: EmbeddedPostgres | None = None
+        self._parts: dict[str, Part] = {}
+        self._health_at_s = 0.0
+
+    # --- up
+
+    def bring_up(self) -> None:
+        """Start everything and wait until all of it is healthy; on any failure the caller takes it down.
+
+        Raises:
+            StackError: what failed, with the next step.
+            StopAsked: `stop` was set meanwhile.
+        """
+        self._port = self._choose_port()
+        self.address = f"http://{ports.LOOPBACK}:{self._port}"
+        self._record()
+        end_leftovers(self.folder, self._say)
+        secrets = Secrets.of(self.folder.secrets)
+        server = self._open_server(secrets)
+        write_text(self.folder.ledger_url, server.url("postgresql+psycopg", LEDGER, secrets.ledger_database_password))
+        database_url = server.url("postgresql+psycopg2", AIRFLOW, secrets.airflow_database_password)
+        chosen = airflow_settings.settings(self.folder, self._options.folders, self._port, database_url, secrets)
+        self.is_first_start = airflow_settings.write_settings(self.folder, chosen, secrets)
+        environment = airflow_settings.environment(self.folder, chosen, os.environ)
+        (self.folder.home / "tmp").mkdir(exist_ok=True)
+        if airflow_schema.migrate(self.folder, database_url, environment):
+            self._say("Airflow's tables are made")
+        self._check_stop()
+        for command in self._airflow_commands(environment):
+            part = self._parts[command.name] = Part(command)
+            part.start()
+        self._say("Airflow is starting: " + ", ".join(n for n in self._parts if n != "postgres"))
+        self._record()
+        gangs.let_start(self.folder.home)
+        self._wait_until_healthy()
+        self._state = StackState.UP
+        self._record()
+
+    def _choose_port(self) -> int:
+        port = self._options.port or StackRecord.read(self.folder.stack).port or DEFAULT_PORT
+        # Leftovers of a killed launcher may hold it; they are ended first.
+        if not ports.is_free(port):
+            end_leftovers(self.folder, self._say)
+        if not ports.is_free(port):
+            holder = ports.holder_of(port)
+            raise StackError(
+                f"the UI was to listen on {ports.LOOPBACK}:{port}, but the port is taken{f' by {holder}' if holder else ''}. "
+                f"Stop that process, or name another port with --port (make run PORT=...)."
+            )
+        return port
+
+    def _open_server(self, secrets: Secrets) -> Server:
+        record = self.folder.home / "database.json"
+        known = read_json(record)
+        if self._options.database_url:
+            server = server_of(self._options.database_url)
+            if known and known.get("kind") == "embedded":
+                raise StackError(
+                    f"--database-url was given, but {self.folder.home} has its data in the embedded PostgreSQL. Leave "
+                    "the option out, or start another home with --home."
+                )
+            make_databases(self._options.database_url, server, secrets)
+            write_json(record, {"kind": "url", **server.as_json()})
+            self._say(f"PostgreSQL at {server.host}:{server.port}")
+            return server
+        if known and known.get("kind") == "url":
+            server = Server.read(known)
+            self._say(f"PostgreSQL at {server.host}:{server.port}")
+            return server
+        self._postgres = EmbeddedPostgres(self.folder, secrets.postgres_password)
+        part = self._parts["postgres"] = self._postgres.start()
+        server = Server(ports.LOOPBACK, self._postgres.port, {})
+        make_databases(self._postgres.url(), server, secrets)
+        write_json(record, {"kind": "embedded", **server.as_json()})
+        self._say(f"PostgreSQL is up (pid {part.identity.pid if part.identity else '?'})")
+        self._check_stop()
+        return server
+
+    def _airflow_commands(self, environment: dict[str, str]) -> Iterable[Command]:
+        def command(name: str, *arguments: str, stop_whole_group: bool = False) -> Command:
+            return Command(
+                name=name,
+                argv=python("airflow", name, *arguments),
+                log=self.folder.logs / f"{name}.log",
+                environment=environment,
+                cwd=self.folder.airflow,
+                stop_whole_group=stop_whole_group,
+            )
+
+        # The API server takes longest, so it goes first.
+        yield command("api-server")
+        # Its workers pass the signal on to running tasks, whose `on_kill` ends what they started.
+        yield command("scheduler", "--skip-serve-logs", stop_whole_group=True)
+        yield command("dag-processor")
+        yield command("triggerer", "--skip-serve-logs")
+
+    def _wait_until_healthy(self) -> None:
+        deadline = time.monotonic() + self._options.health_limit_s
+        while not self._refresh_health():
+            self._check_stop()
+            for part in self._parts.values():
+                if found := part.exit_description():
+                    raise self._failure(part, found)
+            if time.monotonic() > deadline:
+                late = next(part for part in self._parts.values() if part.health != "healthy")
+                raise self._failure(late, f"it is not healthy after {self._options.health_limit_s:.0f} s")
+            self.stop.wait(0.2)
+
+    def _failure(self, part: Part, found: str) -> PartFailed:
+        advice = f"All parts are stopped again; their logs are in {self.folder.logs}."
+        return PartFailed(part.name, found, part.command.log, part.log_tail(), advice)
+
+    def _check_stop(self) -> None:
+        if self.stop.is_set():
+            raise StopAsked
+
+    # --- watch
+
+    def watch(self) -> None:
+        """One round: restart what died, refresh the health; call it a few times a second."""
+        has_changed = False
+        for part in self._parts.values():
+            if part.watch():
+                has_changed = True
+                if part.health == "restarting":
+                    self._say(f"{part.name} {part.last_exit}; it is restarted (restart {part.restarts + 1})")
+        if time.monotonic() - self._health_at_s >= HEALTH_EVERY_S:
+            before = [part.health for part in self._parts.values()]
+            self._refresh_health()
+            has_changed |= before != [part.health for part in self._parts.values()]
+        if has_changed:
+            self._record()
+
+    def _refresh_health(self) -> bool:
+        self._health_at_s = time.monotonic()
+        health: Health | None = None
+        try:
+            health = AirflowApi(self.address, "", "").health()
+        except ApiUnreachable:
+            health = None
+        for part in self._parts.values():
+            if part.is_running:
+                part.health = _judge(part, health)
+        return all(part.health == "healthy" for part in self._parts.values())
+
+    def _record(self) -> None:
+        StackRecord(
+            self._state,
+            ProcessIdentity.of(os.getpid()),
+            self.address,
+            self._port,
+            self._since.isoformat(),
+            [part.as_json() for part in self._parts.values()],
+        ).write(self.folder.stack)
+
+    # --- down
+
+    def take_down(self, gang_grace_s: float = gangs.GRACE_S) -> None:
+        """End Airflow, stop gangs with a checkpoint, end PostgreSQL; afterwards nothing of the stack is alive."""
+        if self._state is not StackState.STARTING:
+            self._say("stopping: Airflow, then gangs (with a checkpoint), then PostgreSQL")
+        self._state = StackState.STOPPING
+        self._record()
+        postgres = self._parts.pop("postgres", None)
+        had_airflow = bool(self._parts)
+        # The API server goes last: tasks that are ended report to it.
+        server = self._parts.pop("api-server", None)
+        _end(self._parts.values())
+        _end([server] if server else [])
+        if had_airflow:
+            interrupt_gangs(self.folder, gang_grace_s, self._say)
+        self._parts.clear()
+        _end([postgres] if postgres else [])
+        end_leftovers(self.folder, self._say, is_expected=True)
+        self._state = StackState.DOWN
+        self._record()
+
+
+def _judge(part: Part, health: Health | None) -> str:
+    if part.name == "postgres":
+        return "healthy" if health is None or health.database_is_healthy else "unhealthy"
+    if part.name == "api-server":
+        is_well = health is not None
+    else:
+        is_well = health is not None and health.is_well(part.name, part.since)
+    if is_well:
+        return "healthy"
+    return "starting" if part.health == "starting" else "unhealthy"
+
+
+def _end(parts: Iterable[Part]) -> None:
+    ending = list(parts)
+    for part in ending:
+        part.ask_to_end()
+    now = time.monotonic()
+    for part in ending:
+        part.wait(now + STOP_LIMIT_S[part.name])
+        part.forget()
+
+
+def interrupt_gangs(folder: StateFolder, grace_s: float, say: Say) -> None:
+    """Stop the gangs of this host, and say what became of them; trouble with it must not keep the rest from stopping."""
+    try:
+        asked, still_running = gangs.interrupt(folder.home, grace_s)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the stack goes on going down
+        say(f"gangs could not be asked to stop ({type(error).__name__}: {error}); live ones train on, and are found again")
+        return
+    if asked:
+        say(f"{len(asked) - len(still_running)} of {len(asked)} gangs stopped with a checkpoint")
+    for key in still_running:
+        say(f"{key} still runs after {grace_s:.0f} s; the next `phalanx up` finds it again")
+
+
+def end_leftovers(folder: StateFolder, say: Say, *, is_expected: bool = False) -> None:
+    """End the processes that an earlier launcher of this home left behind."""
+    cluster = folder.postgres / "cluster"
+    ended = processes.end_all(lambda: processes.of_stack(folder.home, cluster), LEFTOVER_GRACE_S)
+    if ended and not is_expected:
+        say(f"{ended} processes that a killed launcher had left were ended")
+
+
+def take_down_lost(folder: StateFolder, say: Say, gang_grace_s: float = gangs.GRACE_S) -> None:
+    """Take down what a killed launcher left: its processes, and the gangs that live on without it."""
+    end_leftovers(folder, say)
+    known = read_json(folder.home / "database.json")
+    if known is not None:
+        secrets = Secrets.of(folder.secrets)
+        part: Part | None = None
+        if known.get("kind") == "embedded":
+            postgres = EmbeddedPostgres(folder, secrets.postgres_password)
+            part = postgres.start()
+            server = Server(ports.LOOPBACK, postgres.port, {})
+        else:
+            server = Server.read(known)
+        write_text(folder.ledger_url, server.url("postgresql+psycopg", LEDGER, secrets.ledger_database_password))
+        interrupt_gangs(folder, gang_grace_s, say)
+        _end([part] if part else [])
+    record = StackRecord.read(folder.stack)
+    StackRecord(StackState.DOWN, record.launcher, record.address, record.port, record.since).write(folder.stack)
+
+
+def home_of(given: Path | None) -> StateFolder:
+    """The state folder that was named, by PHALANX_HOME or not at all: `.phalanx` in the checkout."""
+    default = airflow_settings.checkout_folders().dags.parent / ".phalanx"
+    return StateFolder.at(given or Path(os.environ.get("PHALANX_HOME") or default))
