@@ -41,6 +41,7 @@ class Narrator:
     def __init__(self, after: int, progress_every_s: float = 3.0) -> None:
         self._last_number = after
         self._progress_every_s = progress_every_s
+        self._end_told = ""
         self._progress_told: tuple[int | None, int | None] = (None, None)
         self._progress_due_s = float("-inf")
 
@@ -52,7 +53,7 @@ class Narrator:
             self._last_number = row.number
             if row.event in TOLD_ELSEWHERE:
                 continue
-            yield self._level(row), row.sentence or f"attempt {row.attempt} {row.event}"
+            yield self._level(row), self._sentence(row)
 
     def progressed(self, attempt: int, progress: Progress | None, now_s: float) -> Iterator[Line]:
         """A progress line if there is a new step and the last line is old enough."""
@@ -69,6 +70,21 @@ class Narrator:
         """What rank 0 wrote."""
         for line in lines:
             yield logging.INFO, f"[rank 0] {line}"
+
+    def _sentence(self, row: HistoryRow) -> str:
+        """The row's sentence, with what it is about, and without what the attempt's end has said already."""
+        if row.event == "waiting":
+            return f"waits, {row.details.get('reason', 'for capacity')}: {row.sentence}"
+        if row.event == "admitted":
+            return f"attempt {row.attempt} {row.sentence}"
+        if row.event == "ended":
+            self._end_told = row.sentence
+            return f"attempt {row.attempt} ended: {row.sentence}"
+        if row.event in ("requeued", "finished") and self._end_told and row.sentence.startswith(self._end_told):
+            rest = row.sentence.removeprefix(self._end_told).lstrip("; ")
+            self._end_told = ""
+            return rest or f"submission {row.submission} {row.details.get('state', row.event)}"
+        return row.sentence or f"attempt {row.attempt} {row.event}"
 
     @staticmethod
     def _level(row: HistoryRow) -> int:

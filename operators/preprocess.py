@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any
 
 from airflow.sdk import Context
@@ -12,7 +13,7 @@ from operators import places
 from operators.batch import BatchOperator
 from operators.gang import owner_of
 from operators.params import TrainingParams
-from operators.replay import IntervalDays, NoSuchDay, days_of
+from operators.replay import IntervalDays, NoSuchDay, days_of, last_interval_start
 
 
 class SparkPreprocessOperator(BatchOperator):
@@ -67,13 +68,20 @@ class SparkPreprocessOperator(BatchOperator):
                 **({} if self.replay_year is None else {"replay_year": self.replay_year}),
             }
         )
-        start = context.get("data_interval_start")
-        if start is None:
-            raise AirflowFailException(
-                f"DAG {context['ti'].dag_id!r} gave its run no data interval, by which {self.task_id!r} knows its day. "
-                f"Use CronDataIntervalTimetable as the DAG's schedule, or give the run a logical date."
-            )
+        start = context.get("data_interval_start") or self._last_interval_start(context)
         try:
             return days_of(start, params.window_days, params.replay_year)
         except NoSuchDay as reason:
             raise AirflowSkipException(str(reason)) from None
+
+    def _last_interval_start(self, context: Context) -> datetime:
+        """For a run that was triggered without a logical date, to which Airflow gives no interval."""
+        cron = getattr(context["dag"].timetable, "expression", None)
+        if cron is None:
+            raise AirflowFailException(
+                f"DAG {context['ti'].dag_id!r} gave its run no data interval, by which {self.task_id!r} knows its day. "
+                f"Use CronDataIntervalTimetable as the DAG's schedule, or give the run a logical date."
+            )
+        start = last_interval_start(cron, context["dag_run"].run_after)
+        self.log.info("%s", f"the run has no logical date: the last complete interval is taken, from {start}")
+        return start

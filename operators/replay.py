@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
+from croniter import croniter
+
 
 class NoSuchDay(ValueError):
     """The interval has no counterpart in the replayed year; the message is the reason to skip the run."""
@@ -21,6 +23,13 @@ class IntervalDays:
     def all_days(self) -> tuple[date, ...]:
         """The window and then the day: every partition that the run reads."""
         return (*self.window, self.day)
+
+
+def last_interval_start(cron: str, run_after: datetime) -> datetime:
+    """Where the last complete interval of a cron schedule (UTC) started; what a run without a logical date works on."""
+    end = croniter(cron, run_after + timedelta(seconds=1)).get_prev(datetime)
+    start: datetime = croniter(cron, end).get_prev(datetime)
+    return start
 
 
 def interval_day(data_interval_start: datetime) -> date:

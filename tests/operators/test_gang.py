@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.triggers.base import TriggerEvent
-from gang_ledgers.sql import SqlLedger
 
 from gang_backends.backend import AttemptState, LaunchOrder, Liveness
 from gang_controller.controller import GangController
 from gang_ledgers.ledger import NodeRecord, Progress
+from gang_ledgers.sql import SqlLedger
 from gang_scheduler.gang import AttemptKey, GangRequest
 from gang_scheduler.gang_state import GangState
 from gang_scheduler.verdict import AttemptEnd, RankOutcome
@@ -137,6 +137,8 @@ def resumes(ti: Any, **changes: Any) -> Any:
 def waits(trigger: GangTrigger, meanwhile: Callable[[], None]) -> TriggerEvent:
     """Run the trigger until it fires, with the cluster doing its part in another thread."""
 
+    trigger._log = logging.getLogger("trigger")  # where pytest sees it
+
     async def first() -> TriggerEvent:
         async with asyncio.timeout(60):
             async for event in trigger.run():
@@ -207,7 +209,7 @@ def test_a_gang_that_waits_says_why(cluster: Cluster, ti: Any, caplog: pytest.Lo
 
     def meanwhile() -> None:
         first = cluster.launched(1, f"nightly/{ti.run_id}/task")
-        cluster.eventually(lambda: "no capacity" in caplog.text or "waits" in caplog.text, "the wait to be told")
+        cluster.eventually(lambda: "waits, no capacity: asks 2 workers" in caplog.text, "the wait to be told")
         assert len(cluster.backend.orders) == 1
         cluster.succeeds(first)
         cluster.succeeds(cluster.launched(1, "nightly/other/task"))

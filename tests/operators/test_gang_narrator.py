@@ -14,12 +14,32 @@ def a_row(number: int, event: str, sentence: str = "", **details: Any) -> Histor
 
 def test_each_row_is_told_once_and_in_order() -> None:
     narrator = Narrator(after=0)
-    assert list(narrator.happened([a_row(1, "admitted", "one"), a_row(2, "launched", "two")])) == [
+    assert list(narrator.happened([a_row(1, "claimed", "one"), a_row(2, "launched", "two")])) == [
         (logging.INFO, "one"),
         (logging.INFO, "two"),
     ]
     assert [sentence for _, sentence in narrator.happened([a_row(2, "launched", "two"), a_row(5, "started", "3")])] == [
         "3"
+    ]
+
+
+def test_an_attempt_s_end_is_told_once_and_then_what_follows() -> None:
+    killed = "rank 1 was killed by SIGKILL at step 57"
+    rows = [
+        a_row(0, "waiting", "asks 2 CPUs", reason="no capacity"),
+        a_row(1, "admitted", "admitted whole: 2 workers"),
+        a_row(2, "ended", killed),
+        a_row(3, "requeued", f"{killed}; attempt 3 follows in 2 s"),
+        a_row(4, "ended", "done"),
+        a_row(5, "finished", "done", state="succeeded"),
+    ]
+    assert [sentence for _, sentence in Narrator(after=-1).happened(rows)] == [
+        "waits, no capacity: asks 2 CPUs",
+        "attempt 2 admitted whole: 2 workers",
+        f"attempt 2 ended: {killed}",
+        "attempt 3 follows in 2 s",
+        "attempt 2 ended: done",
+        "submission 1 succeeded",
     ]
 
 
@@ -30,7 +50,7 @@ def test_rows_that_the_task_told_itself_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("row", "level"),
     [
-        (a_row(1, "waiting", "no room"), logging.INFO),
+        (a_row(1, "launched", "off it goes"), logging.INFO),
         (a_row(1, "requeued", "again"), logging.WARNING),
         (a_row(1, "lease-expired", "silent"), logging.WARNING),
         (a_row(1, "finished", "well", state="succeeded"), logging.INFO),

@@ -3,9 +3,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG, CronDataIntervalTimetable
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from operators.params import TrainingParams
@@ -61,10 +63,23 @@ def test_a_bad_parameter_is_refused_before_anything_runs(home: Path, ti: Any) ->
         operator.execute(a_context(ti, at_two(2026, 1, 4)))
 
 
-def test_a_run_without_an_interval_is_refused_with_what_to_do(home: Path, ti: Any) -> None:
+def without_interval(ti: Any, dag: DAG) -> Any:
+    run = SimpleNamespace(run_after=datetime(2026, 1, 5, 1, 30, tzinfo=UTC))
+    return {"ti": ti, "params": {"window_days": 1}, "dag": dag, "dag_run": run}
+
+
+def test_a_run_without_a_logical_date_works_on_the_last_complete_interval(
+    home: Path, ti: Any, a_module: Callable[[str, str], str]
+) -> None:
+    operator = SparkPreprocessOperator(task_id="preprocess", job=a_module("fake_flights", BUILDS))
+    with DAG("d", schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC")) as dag:
+        assert operator.execute(without_interval(ti, dag))["day"] == "2013-01-03"  # that of the 4th is not over yet
+
+
+def test_a_run_of_a_dag_without_intervals_is_refused_with_what_to_do(home: Path, ti: Any) -> None:
     operator = SparkPreprocessOperator(task_id="preprocess", job="never_run")
-    with pytest.raises(AirflowFailException, match="CronDataIntervalTimetable"):
-        operator.execute({"ti": ti, "params": {}})  # type: ignore[arg-type]  # what Airflow gives without an interval
+    with DAG("d", schedule=None) as dag, pytest.raises(AirflowFailException, match="CronDataIntervalTimetable"):
+        operator.execute(without_interval(ti, dag))
 
 
 @pytest.mark.parametrize(
