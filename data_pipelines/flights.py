@@ -25,7 +25,7 @@ from data_pipelines.raw_flights import FLIGHTS, PLANES, WEATHER, check_columns, 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(f"{__package__}.flights")  # also as __main__
 
 # What the content of a partition depends on; a change in any of these builds every partition again.
 SOURCES = ("flights.py", "flights_columns.py", "flights_transform.py", "partition_writer.py", "raw_flights.py")
@@ -151,7 +151,9 @@ def build_flights(data_dir: Path, days: Sequence[date]) -> dict[str, Any]:
         built = build_missing(want, build)
         started_spark = build.has_started_spark
     if not built.here and not built.elsewhere:
-        log.info("nothing to do: all %d days are built from these inputs by this code; Spark isn't started", len(inputs))
+        log.info(
+            "nothing to do: all %d days are built from these inputs by this code; Spark isn't started", len(inputs)
+        )
     return {
         "schema": RESULT_SCHEMA,
         "dataset": DATASET,

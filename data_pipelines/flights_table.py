@@ -25,7 +25,7 @@ def split_by_day(rows: pa.Table, days: Sequence[str]) -> Iterator[tuple[str, pa.
     """For each day: the kept rows sorted by flight, the dropped ones counted by reason, the values made null."""
     for day in days:
         of_day = rows.filter(pc.equal(rows[DAY], day))
-        fates = Counter({fate: 0 for fate in FATES})
+        fates = Counter(dict.fromkeys(FATES, 0))
         fates.update(fate for fate in of_day[FATE].to_pylist() if fate is not None)
         kept = of_day.filter(pc.is_null(of_day[FATE])).sort_by("flight_id")
         nulled = pc.sum(kept[NULLED]).as_py() or 0

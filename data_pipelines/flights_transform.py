@@ -33,7 +33,7 @@ def flights(
             "%s%d-%s-%s-%s-%04d", "carrier", "flight", "origin", "dest", DAY, "sched_dep_time"
         ),
     )  # fmt: skip
-    # Of several deliveries of a flight the one in the file whose name sorts last counts; the rest makes ties impossible.
+    # Of several deliveries of a flight the one in the file whose name sorts last counts; the rest breaks ties.
     newest_first = Window.partitionBy("flight_id", CORRUPT).orderBy(
         F.col("_file").desc(), *(F.col(name).desc_nulls_last() for name in FLIGHT_COLUMNS)
     )
@@ -111,9 +111,9 @@ def _one_each(rows: DataFrame, key: Sequence[str], lowest: str) -> DataFrame:
 
 
 def _read(spark: SparkSession, files: Sequence[Path], columns: Mapping[str, str]) -> DataFrame:
-    schema = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
     if not files:
-        return spark.createDataFrame([], f"{schema}, _file string")
+        return spark.range(0).select(*(F.lit(None).cast(kind).alias(name) for name, kind in columns.items()))
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
     rows = spark.read.csv(
         [f"file:{path}" for path in files],
         schema=f"{schema}, {CORRUPT} string",

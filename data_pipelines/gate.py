@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from data_pipelines.quality.check import Outcome
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(f"{__package__}.gate")  # also as __main__
 
 RESULT_SCHEMA = 1
 REPORT = "index.html"
@@ -41,8 +42,9 @@ def judge(dataset: str, manifest_paths: Sequence[Path], report_dir: Path) -> dic
     """Verify the files, run the suite, write the report; returns the result as the command line writes it."""
     from data_pipelines.quality.report import render
 
+    report_dir.mkdir(parents=True, exist_ok=True)
     partitions = _open_all(dataset, manifest_paths)
-    outcomes = [] if partitions.problems else _run_suite(partitions)
+    outcomes = [] if partitions.problems else _run_suite(partitions, report_dir)
     failed = [outcome for outcome in outcomes if outcome.stops]
     warned = [outcome for outcome in outcomes if not outcome.passed and not outcome.stops]
     rows = sum(manifest.rows for manifest in partitions.manifests)
@@ -53,7 +55,6 @@ def judge(dataset: str, manifest_paths: Sequence[Path], report_dir: Path) -> dic
             f"{'refused' if failed else 'passed'}: {rows:,} rows of {len(manifest_paths)} partitions, "
             f"{len(outcomes)} checks, {len(failed)} failed, {len(warned)} warnings"
         )
-    report_dir.mkdir(parents=True, exist_ok=True)
     page = render(dataset, sentence, outcomes, partitions.manifests, partitions.problems)
     write_atomically(report_dir / REPORT, page.encode())
     return {
@@ -120,7 +121,9 @@ def open_partition(dataset: str, path: Path) -> tuple[Manifest, pd.DataFrame]:
 
 def _check_columns(path: Path, found: dict[str, str]) -> None:
     where = f"file {path}"
-    what_to_do = "(expected: data_pipelines/flights_columns.py). Build the partition again with this version of the code."
+    what_to_do = (
+        "(expected: data_pipelines/flights_columns.py). Build the partition again with this version of the code."
+    )
     for name, kind in COLUMNS.items():
         if name not in found:
             raise BadData(f"{where}: column {name!r} of type {kind} is missing; found {', '.join(found)} {what_to_do}")
@@ -130,7 +133,7 @@ def _check_columns(path: Path, found: dict[str, str]) -> None:
         raise BadData(f"{where}: column {unknown[0]!r} of type {found[unknown[0]]} is not expected {what_to_do}")
 
 
-def _run_suite(partitions: Partitions) -> list[Outcome]:
+def _run_suite(partitions: Partitions, report_dir: Path) -> list[Outcome]:
     import pandas as pd
 
     from data_pipelines.quality import flights_suite
@@ -139,7 +142,12 @@ def _run_suite(partitions: Partitions) -> list[Outcome]:
 
     rows = pd.concat(partitions.tables, ignore_index=True)
     tables = {About.ROWS: rows, About.DAYS: flights_suite.daily_figures(partitions.manifests, rows)}
-    return validate(flights_suite.checks(), tables)
+    with tempfile.TemporaryDirectory(prefix=".gate-", dir=report_dir) as scratch:
+        tempfile.tempdir = scratch  # Great Expectations leaves a folder behind in it
+        try:
+            return validate(flights_suite.checks(), tables)
+        finally:
+            tempfile.tempdir = None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

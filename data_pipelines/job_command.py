@@ -18,17 +18,15 @@ log = logging.getLogger(__name__)
 
 def run_job(job: Callable[[], int]) -> int:
     """Run a job and turn how it ends into an exit code; what went wrong is its last line."""
-    logging.basicConfig(stream=sys.stdout, format="%(message)s", level=logging.INFO, force=True)
-    for chatty in ("great_expectations", "py4j"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    _log_to_stdout()
     signal.signal(signal.SIGTERM, _end)
     try:
         return job()
     except JobError as error:
-        log.error("%s: %s", type(error).__name__, error)  # noqa: TRY400 - the message says it all
+        log.error("%s: %s", type(error).__name__, error)
         return error.exit_code
     except OSError as error:
-        log.error(  # noqa: TRY400
+        log.error(
             "%s can't be written or read: %s. Check that the data folder is writable and has room, then run again; "
             "nothing half done was left visible.",
             error.filename or "a file",
@@ -44,6 +42,16 @@ def write_result(path: Path | None, result: Mapping[str, Any]) -> None:
     """Write the JSON result where the caller asked for it, if it did."""
     if path is not None:
         write_atomically(path.absolute(), (json.dumps(result, indent=1) + "\n").encode())
+
+
+def _log_to_stdout() -> None:
+    """Our own lines only: Great Expectations alone has hundreds more."""
+    ours = logging.getLogger(__package__)
+    ours.setLevel(logging.INFO)
+    ours.propagate = False
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    ours.handlers = [handler]
 
 
 def _end(*_: object) -> None:

@@ -90,7 +90,7 @@ class Manifest:
         return self.inputs_digest == inputs_digest(inputs) and self.code_version == code_version
 
     def as_json(self) -> dict[str, Any]:
-        """The manifest file's content; `rows`, `inputs_digest` and `digest` are there for readers without this class."""
+        """The manifest file's content; `rows`, `inputs_digest` and `digest` are for readers without this class."""
         return {
             "schema_version": SCHEMA_VERSION,
             **asdict(self),

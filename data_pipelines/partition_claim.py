@@ -19,7 +19,7 @@ def claimed(folder: Path, name: str, on_wait: Callable[[str], None] | None = Non
     """Hold the claim `name` of a dataset's folder inside the `with`; yields whether it was got.
 
     Without `on_wait` it doesn't wait: a claim that another process holds yields False. With it, `on_wait` is told who
-    holds the claim, and the claim is waited for. Claim files stay: removing one could split a claim between two holders.
+    holds the claim, and the claim is waited for. Claim files stay: removing one could give a claim to two.
     """
     claims = folder / CLAIMS
     claims.mkdir(parents=True, exist_ok=True)

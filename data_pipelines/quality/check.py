@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from great_expectations.expectations import Expectation
+from great_expectations.expectations.expectation import Expectation
 
 
 class About(StrEnum):

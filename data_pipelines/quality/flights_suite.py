@@ -1,11 +1,18 @@
-"""The suite of the `flights` dataset. Bounds of daily figures are those of all 365 days of 2013, with room on both sides."""
+"""The suite of the `flights` dataset.
+
+The bounds of daily figures are those of all 365 days of 2013, with room on both sides.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import great_expectations.expectations as gxe
 import pandas as pd
+from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
+from great_expectations.expectations.core.expect_column_values_to_be_in_set import ExpectColumnValuesToBeInSet
+from great_expectations.expectations.core.expect_column_values_to_be_unique import ExpectColumnValuesToBeUnique
+from great_expectations.expectations.core.expect_column_values_to_match_regex import ExpectColumnValuesToMatchRegex
+from great_expectations.expectations.core.expect_column_values_to_not_be_null import ExpectColumnValuesToNotBeNull
 
 from data_pipelines.flights_columns import COLUMNS, NULLABLE, POSSIBLE
 from data_pipelines.manifest import Manifest
@@ -18,17 +25,17 @@ HERE = "data_pipelines/quality/flights_suite.py"
 DAILY: tuple[tuple[str, float, float, str, Severity], ...] = (
     ("rows", 100, 2000, "Check that the day was delivered whole and once", Severity.STOP),
     ("rows", 400, 1200, "Check the day for a storm or an incomplete delivery", Severity.WARN),
-    ("rows_of_other_days", 0, 0, "Build the partition again; if it persists, the date's derivation is wrong", Severity.STOP),
-    ("late_share", 0.005, 0.95, "Check the arrival delays of the raw files: the label is probably wrong", Severity.STOP),
+    ("rows_of_other_days", 0, 0, "Build the partition again: its dates don't fit its name", Severity.STOP),
+    ("late_share", 0.005, 0.95, "Check the arrival delays of the raw files", Severity.STOP),
     ("late_share", 0.02, 0.85, "Look at the day: an extreme one, or wrong arrival delays", Severity.WARN),
-    ("cancelled_share", 0, 0.3, "Look at the day: few of its flights flew, so they may not be typical", Severity.WARN),
+    ("cancelled_share", 0, 0.3, "Look at the day: those that flew may not be typical", Severity.WARN),
     ("malformed_share", 0, 0.001, "Look for torn or shifted lines in the raw files", Severity.WARN),
-    ("weather_missing_share", 0, 0.1, "Training imputes these; deliver the day's weather to build it again", Severity.WARN),
+    ("weather_missing_share", 0, 0.1, "Deliver the day's weather; training imputes it", Severity.WARN),
     ("tailnum_null_share", 0, 0.05, "Check the tail numbers of the raw files", Severity.WARN),
-    ("plane_age_years_null_share", 0, 0.3, "Check the table of planes: too few tail numbers are in it", Severity.WARN),
-    ("plane_seats_null_share", 0, 0.3, "Check the table of planes: too few tail numbers are in it", Severity.WARN),
-    ("temp_f_null_share", 0, 0.1, "Check the day's weather file; training imputes what is missing", Severity.WARN),
-    ("wind_speed_mph_null_share", 0, 0.1, "Check the day's weather file; training imputes what is missing", Severity.WARN),
+    ("plane_age_years_null_share", 0, 0.3, "Check whether the table of planes is complete", Severity.WARN),
+    ("plane_seats_null_share", 0, 0.3, "Check whether the table of planes is complete", Severity.WARN),
+    ("temp_f_null_share", 0, 0.1, "Check the day's weather; training imputes it", Severity.WARN),
+    ("wind_speed_mph_null_share", 0, 0.1, "Check the day's weather; training imputes it", Severity.WARN),
 )  # fmt: skip
 CODES = {"carrier": r"^[A-Z0-9]{2}$", "dest": r"^[A-Z]{3}$"}
 
@@ -70,7 +77,7 @@ def _rows() -> Iterable[Check]:
             yield Check(
                 name,
                 About.ROWS,
-                gxe.ExpectColumnValuesToNotBeNull(column=name),
+                ExpectColumnValuesToNotBeNull(column=name),
                 "never null (data_pipelines/flights_columns.py)",
                 "Check the raw files for empty fields and the transform for a failed conversion.",
             )
@@ -78,21 +85,21 @@ def _rows() -> Iterable[Check]:
         yield Check(
             name,
             About.ROWS,
-            gxe.ExpectColumnValuesToBeBetween(column=name, min_value=lowest, max_value=highest),
+            ExpectColumnValuesToBeBetween(column=name, min_value=lowest, max_value=highest),
             f"between {lowest:g} and {highest:g} (POSSIBLE in data_pipelines/flights_columns.py)",
             "Check the unit and the source of the values.",
         )
     yield Check(
         "flight_id",
         About.ROWS,
-        gxe.ExpectColumnValuesToBeUnique(column="flight_id"),
+        ExpectColumnValuesToBeUnique(column="flight_id"),
         "unique (one row per flight)",
         "A delivery was counted twice: check how flights_transform.py tells deliveries of one flight.",
     )
     yield Check(
         "origin",
         About.ROWS,
-        gxe.ExpectColumnValuesToBeInSet(column="origin", value_set=list(AIRPORTS)),
+        ExpectColumnValuesToBeInSet(column="origin", value_set=list(AIRPORTS)),
         f"one of {', '.join(AIRPORTS)} (AIRPORTS in {HERE})",
         "Check that the raw files are those of New York; add the airport if it is meant.",
     )
@@ -100,7 +107,7 @@ def _rows() -> Iterable[Check]:
         yield Check(
             name,
             About.ROWS,
-            gxe.ExpectColumnValuesToMatchRegex(column=name, regex=pattern),
+            ExpectColumnValuesToMatchRegex(column=name, regex=pattern),
             f"codes like {pattern} (CODES in {HERE})",
             "Check the raw files for shifted columns.",
         )
@@ -111,7 +118,7 @@ def _days() -> Iterable[Check]:
         yield Check(
             figure,
             About.DAYS,
-            gxe.ExpectColumnValuesToBeBetween(column=figure, min_value=lowest, max_value=highest),
+            ExpectColumnValuesToBeBetween(column=figure, min_value=lowest, max_value=highest),
             f"between {lowest:g} and {highest:g} on each day (DAILY in {HERE})",
             f"{advice}.",
             severity,

@@ -30,7 +30,9 @@ th, td {{ text-align: left; vertical-align: top; padding: .35rem .6rem; border-b
 """
 
 
-def render(dataset: str, sentence: str, outcomes: Sequence[Outcome], manifests: Sequence[Manifest], problems: Sequence[str]) -> str:
+def render(
+    dataset: str, sentence: str, outcomes: Sequence[Outcome], manifests: Sequence[Manifest], problems: Sequence[str]
+) -> str:
     """The page: verdict, broken files if any, checks (failures first), and the partitions that were looked at."""
     fails = bool(problems) or any(outcome.stops for outcome in outcomes)
     warns = any(not outcome.passed for outcome in outcomes)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # before the import: nothing is sent anywhere
 
 import great_expectations as gx
 import pandas as pd
 from great_expectations.core.expectation_suite import ExpectationSuite
-from great_expectations.data_context.types.base import ProgressBarsConfig
+from great_expectations.data_context.types import base
+from great_expectations.expectations.metadata_types import FailureSeverity
 
 from data_pipelines.job_errors import JobError
 from data_pipelines.quality.check import About, Check, Outcome
@@ -27,14 +25,14 @@ def validate(checks: Sequence[Check], tables: Mapping[About, pd.DataFrame]) -> l
         JobError: an expectation could not be evaluated at all.
     """
     context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    context.variables.progress_bars = base.ProgressBarsConfig(globally=False)
     source = context.data_sources.add_pandas("partitions")
     found: dict[int, Outcome] = {}
     for about, table in tables.items():
         numbered = {n: check for n, check in enumerate(checks) if check.about is about}
         suite = ExpectationSuite(name=about.value)
         for n, check in numbered.items():
-            check.expectation.severity = check.severity.value
+            check.expectation.severity = FailureSeverity(check.severity.value)
             check.expectation.meta = {"check": n}
             suite.add_expectation(check.expectation)
         batch = source.add_dataframe_asset(about.value).add_batch_definition_whole_dataframe("all")
@@ -45,9 +43,9 @@ def validate(checks: Sequence[Check], tables: Mapping[About, pd.DataFrame]) -> l
         }
         results = batch.get_batch({"dataframe": table}).validate(suite, result_format=result_format)
         for result in results.results:
-            found[result.expectation_config.meta["check"]] = _outcome(
-                numbered[result.expectation_config.meta["check"]], result.to_json_dict()
-            )
+            as_json: dict[str, Any] = result.to_json_dict()
+            n = as_json["expectation_config"]["meta"]["check"]
+            found[n] = _outcome(numbered[n], as_json)
     return [found[n] for n in sorted(found)]
 
 
