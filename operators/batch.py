@@ -11,6 +11,7 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException
 
+from operators import places
 from operators.job_process import JobProcess
 
 
@@ -31,7 +32,7 @@ class BatchOperator(BaseOperator):
         Raises:
             AirflowException: the job failed (AirflowFailException: no retry can help), or left no result.
         """
-        with tempfile.TemporaryDirectory(prefix="phalanx-") as folder:
+        with tempfile.TemporaryDirectory(prefix="job-", dir=places.scratch_dir()) as folder:
             result = Path(folder) / "result.json"
             command = [*map(str, arguments), "--json-result", str(result)]
             self.log.info("%s", f"$ python -m {' '.join(command)}")

@@ -13,6 +13,7 @@ from model_registry.registry import Model
 from operators import places
 from operators.batch import BatchOperator
 
+EVALUATE = "training.evaluate"
 SCHEMA_VERSION = 1
 
 
@@ -42,7 +43,7 @@ class ComparingOperator(BatchOperator):
         else:
             rival = ["--champion", champion.facts.uri] if champion else []
             found = self.run_job(
-                "training.evaluate", "--challenger", model["model_uri"], *rival, "--manifest", data["manifests"][day]
+                EVALUATE, "--challenger", model["model_uri"], *rival, "--manifest", data["manifests"][day]
             )
             self._keep(report, found)
         return {

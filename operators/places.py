@@ -13,6 +13,13 @@ def _place(variable: str, folder: str) -> Path:
     return Path(os.environ.get("PHALANX_HOME", ".phalanx")).resolve() / folder
 
 
+def scratch_dir() -> Path:
+    """For files that live as long as one job; made if it is missing."""
+    found = _place("PHALANX_SCRATCH_DIR", "scratch")
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
 def data_dir() -> Path:
     """Raw rows, partitions and their manifests."""
     return _place("PHALANX_DATA_DIR", "data")
