@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from croniter import croniter
+from croniter import croniter  # type: ignore[import-untyped]  # it ships no types
 
 
 class NoSuchDay(ValueError):

@@ -115,15 +115,14 @@ def cluster(home: Path, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..
 
 
 def a_gang(**changes: Any) -> GangOperator:
-    return GangOperator(
-        **{"task_id": "task", "command": ("-m", "m", "{run_spec}"), "run_spec": {"x": 1}, "workers": 2} | changes
-    )
+    given: dict[str, Any] = {"command": ("-m", "m", "{run_spec}"), "run_spec": {"x": 1}, "workers": 2}
+    return GangOperator(task_id="task", **given | changes)
 
 
 def asks(ti: Any, **changes: Any) -> GangTrigger:
     """Execute the task up to its deferral."""
     with pytest.raises(TaskDeferred) as deferred:
-        a_gang(**changes).execute({"ti": ti})  # type: ignore[typeddict-item]  # as much as it needs
+        a_gang(**changes).execute({"ti": ti})
     trigger = deferred.value.trigger
     assert isinstance(trigger, GangTrigger)
     assert deferred.value.method_name == "resume"
@@ -131,13 +130,13 @@ def asks(ti: Any, **changes: Any) -> GangTrigger:
 
 
 def resumes(ti: Any, **changes: Any) -> Any:
-    return a_gang(**changes).resume({"ti": ti}, {"state": "whatever"})  # type: ignore[typeddict-item]
+    return a_gang(**changes).resume({"ti": ti}, {"state": "whatever"})
 
 
 def waits(trigger: GangTrigger, meanwhile: Callable[[], None]) -> TriggerEvent:
     """Run the trigger until it fires, with the cluster doing its part in another thread."""
 
-    trigger._log = logging.getLogger("trigger")  # where pytest sees it
+    trigger._log = logging.getLogger("trigger")  # type: ignore[assignment]  # where pytest sees it
 
     async def first() -> TriggerEvent:
         async with asyncio.timeout(60):
@@ -286,7 +285,7 @@ def test_a_gang_that_somebody_stopped_says_how_to_go_on(cluster: Cluster, ti: An
 def test_a_killed_task_process_releases_its_gang_before_it_is_deferred(cluster: Cluster, ti: Any) -> None:
     operator = a_gang()
     operator.on_kill()  # nothing asked for yet
-    request, claim = operator._request({"ti": ti})  # type: ignore[typeddict-item]
+    request, claim = operator._request({"ti": ti})
     operator._asked_for = (request.gang_id, claim.owner)
     cluster.controller.submit(request, claim)
     operator.on_kill()
@@ -298,19 +297,19 @@ def test_a_killed_task_process_releases_its_gang_before_it_is_deferred(cluster: 
 
 def test_a_gang_that_can_never_fit_is_refused_at_once(cluster: Cluster, ti: Any) -> None:
     with pytest.raises(AirflowFailException, match="3"):
-        a_gang(workers=3).execute({"ti": ti})  # type: ignore[typeddict-item]
+        a_gang(workers=3).execute({"ti": ti})
     assert cluster.controller.list_gangs() == []
 
 
 @pytest.mark.parametrize("workers", ["0", "two", -1])
 def test_a_bad_number_of_workers_is_refused(cluster: Cluster, ti: Any, workers: Any) -> None:
     with pytest.raises(AirflowFailException, match="whole number of at least 1"):
-        a_gang(workers=workers).execute({"ti": ti})  # type: ignore[typeddict-item]
+        a_gang(workers=workers).execute({"ti": ti})
 
 
 def test_equal_run_specs_have_equal_digests_and_others_have_not(ti: Any) -> None:
     def digest(**changes: Any) -> str:
-        request: GangRequest = a_gang(**changes)._request({"ti": ti})[0]  # type: ignore[typeddict-item]
+        request: GangRequest = a_gang(**changes)._request({"ti": ti})[0]
         return request.run_spec_digest
 
     assert digest() == digest()

@@ -15,7 +15,8 @@ from operators.gang_errors import GangFailed, GangInterrupted, GangRetryPolicy
 
 
 def a_gang(**changes: Any) -> GangOperator:
-    return GangOperator(**{"task_id": "train", "command": ("-m", "m"), "workers": 2} | changes)
+    given: dict[str, Any] = {"task_id": "train", "command": ("-m", "m"), "workers": 2}
+    return GangOperator(**given | changes)
 
 
 @pytest.mark.parametrize(

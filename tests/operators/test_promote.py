@@ -70,11 +70,9 @@ class Lab:
 
     def evaluated(self, model: dict[str, Any], day: str) -> dict[str, Any]:
         operator = EvaluateOperator(task_id="evaluate", model=model, data=self.data(day))
-        return operator.execute({"ti": self.ti})  # type: ignore[typeddict-item]  # as much as it needs
+        return operator.execute({"ti": self.ti})
 
-    def promoted(
-        self, report: dict[str, Any], margin: float = 0.002, run_id: str = ""
-    ) -> tuple[dict[str, Any], Events]:
+    def promoted(self, report: dict[str, Any], margin: float = 0.002) -> tuple[dict[str, Any], Events]:
         events = Events()
         context: Any = {
             "ti": replace(self.ti, run_id=report["model"]["gang_id"]),

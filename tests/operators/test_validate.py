@@ -49,7 +49,7 @@ def test_all_partitions_pass_and_the_report_is_where_the_button_leads(
 ) -> None:
     noted = gate(a_result(), 0)
     operator = ValidateOperator(task_id="task", suite="flights", data=DATA)
-    output = operator.execute({"ti": ti})  # type: ignore[typeddict-item]  # as much as it needs
+    output = operator.execute({"ti": ti})
     assert output["report"] == QualityReportLink().get_link(operator, ti_key=ti)
     assert output["report"].startswith("/phalanx/reports/nightly/")
     assert (home / "reports" / output["report"].removeprefix("/phalanx/reports/")).is_file()
@@ -61,7 +61,7 @@ def test_a_refusal_ends_the_run_with_its_reason_and_the_report(home: Path, ti: A
     with pytest.raises(
         AirflowFailException, match=r"refused: 1 failed. dep_delay: observed 40 % null.*/phalanx/reports"
     ):
-        ValidateOperator(task_id="task", suite="flights", data=DATA).execute({"ti": ti})  # type: ignore[typeddict-item]
+        ValidateOperator(task_id="task", suite="flights", data=DATA).execute({"ti": ti})
 
 
 def test_the_summary_is_a_table_with_the_worst_first() -> None:
