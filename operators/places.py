@@ -15,7 +15,7 @@ def _place(variable: str, folder: str) -> Path:
 
 def scratch_dir() -> Path:
     """For files that live as long as one job; made if it is missing."""
-    found = _place("PHALANX_SCRATCH_DIR", "scratch")
+    found = _place("PHALANX_SCRATCH_DIR", "tmp")
     found.mkdir(parents=True, exist_ok=True)
     return found
 
