@@ -165,7 +165,6 @@ class GangOperator(BaseOperator):
         self.log.info("%s", submitted.sentence)
         self.log.info("gang %s, run folder %s", request.gang_id, submitted.run_dir)
         if record is None or record.state not in ENDED:
-            self._asked_for = None  # from here on the trigger releases
             after = rows[-1].number if rows else 0
             self.defer(trigger=GangTrigger(request.gang_id, claim.owner, after), method_name="resume")
         return self._settle(record, context)
