@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from embedded_stack.errors import StackError
 from embedded_stack.secret_store import Secrets
@@ -52,7 +52,7 @@ def server_of(url: str) -> Server:
     host = str(found.pop("host", "localhost"))
     if host.startswith("/"):
         raise StackError(f"--database-url names the socket folder {host}; name a host and a port instead.")
-    port = int(found.pop("port", 5432))
+    port = int(found.pop("port", None) or 5432)
     for credential in ("user", "password", "dbname"):
         found.pop(credential, None)
     return Server(host, port, {name: str(value) for name, value in found.items()})
@@ -63,7 +63,9 @@ def plain(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     name = scheme.partition("+")[0]
     if not separator or name not in ("postgresql", "postgres"):
-        raise StackError(f"--database-url starts with '{scheme}'; postgresql://USER:PASSWORD@HOST:PORT/DATABASE is needed.")
+        raise StackError(
+            f"--database-url starts with '{scheme}'; postgresql://USER:PASSWORD@HOST:PORT/DATABASE is needed."
+        )
     return f"postgresql://{rest}"
 
 
@@ -82,8 +84,8 @@ def make_databases(admin_url: str, server: Server, secrets: Secrets) -> None:
                 _make(admin, role, password, server)
     except psycopg.errors.InsufficientPrivilege as error:
         raise StackError(
-            f"the role of --database-url may not make roles and databases: {str(error).strip()}. It needs CREATEROLE and "
-            "CREATEDB, for the first `phalanx up` only."
+            f"the role of --database-url may not make roles and databases: {str(error).strip()}. It needs CREATEROLE "
+            "and CREATEDB, for the first `phalanx up` only."
         ) from None
     except psycopg.OperationalError as error:
         raise StackError(f"PostgreSQL at {server.host}:{server.port} was not reached: {str(error).strip()}") from None
@@ -109,10 +111,16 @@ def can_enter(server: Server, role: str, password: str, *databases: str) -> bool
     """Whether the role gets into any of the databases with the password."""
     for database in databases:
         try:
-            psycopg.connect(
-                host=server.host, port=server.port, user=role, password=password, dbname=database, connect_timeout=10,
+            connection = make_conninfo(
+                host=server.host,
+                port=server.port,
+                user=role,
+                password=password,
+                dbname=database,
+                connect_timeout=10,
                 **server.options,
-            ).close()  # fmt: skip
+            )
+            psycopg.connect(connection).close()
         except psycopg.OperationalError:
             continue
         return True

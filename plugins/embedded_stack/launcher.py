@@ -105,8 +105,9 @@ class Launcher:
         if not ports.is_free(port):
             holder = ports.holder_of(port)
             raise StackError(
-                f"the UI was to listen on {ports.LOOPBACK}:{port}, but the port is taken{f' by {holder}' if holder else ''}. "
-                f"Stop that process, or name another port with --port (make run PORT=...)."
+                f"the UI was to listen on {ports.LOOPBACK}:{port}, but the port is taken"
+                f"{f' by {holder}' if holder else ''}. Stop that process, or name another port with --port "
+                "(make run PORT=...)."
             )
         return port
 
@@ -260,11 +261,11 @@ def _end(parts: Iterable[Part]) -> None:
 
 
 def interrupt_gangs(folder: StateFolder, grace_s: float, say: Say) -> None:
-    """Stop the gangs of this host, and say what became of them; trouble with it must not keep the rest from stopping."""
+    """Stop the gangs of this host, and say what became of them; trouble with it must not keep the rest up."""
     try:
         asked, still_running = gangs.interrupt(folder.home, grace_s)
     except Exception as error:  # noqa: BLE001 - whatever it is, the stack goes on going down
-        say(f"gangs could not be asked to stop ({type(error).__name__}: {error}); live ones train on, and are found again")
+        say(f"gangs could not be asked to stop ({type(error).__name__}: {error}); live ones train on")
         return
     if asked:
         say(f"{len(asked) - len(still_running)} of {len(asked)} gangs stopped with a checkpoint")

@@ -1,7 +1,7 @@
 """Turns into a program that is told when its parent dies: `owned_exec.py PARENT SIGNAL UID:GID CAPABLE PROGRAM ...`.
 
-Run by path with `python -I -S`, so it must need nothing but the standard library. `UID:GID` may be `-` to stay who one is;
-`CAPABLE` is `yes` to keep the capability to pass folders that the new user may not enter.
+Run by path with `python -I -S`, so it must need nothing but the standard library. `UID:GID` may be `-` to stay who one
+is; `CAPABLE` is `yes` to keep the capability to pass folders that the new user may not enter.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def prctl(option: int, argument: int, argument2: int = 0) -> None:
+    """The system call, with its failure raised."""
     if libc.prctl(option, argument, argument2, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl({option}, {argument}) failed")
 
 
 def become(uid: int, gid: int, *, is_capable: bool) -> None:
+    """Change the user for good, keeping one capability if `is_capable`."""
     if is_capable:
         prctl(PR_SET_KEEPCAPS, 1)
     os.setgroups([])
@@ -42,6 +44,7 @@ def become(uid: int, gid: int, *, is_capable: bool) -> None:
 
 
 def main(parent: str, sent: str, owner: str, capable: str, *program: str) -> None:
+    """Prepare this process and become the program."""
     if owner != "-":
         uid, gid = owner.split(":")
         become(int(uid), int(gid), is_capable=capable == "yes")

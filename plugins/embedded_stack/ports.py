@@ -33,7 +33,7 @@ def holder_of(port: int) -> str:
 
     try:
         for connection in psutil.net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            if connection.status == psutil.CONN_LISTEN and connection.laddr[1:] == (port,) and connection.pid:
                 name = Path(f"/proc/{connection.pid}/comm").read_text().strip()
                 return f"pid {connection.pid} ({name})"
     except (psutil.Error, OSError):

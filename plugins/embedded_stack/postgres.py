@@ -87,9 +87,11 @@ class EmbeddedPostgres:
         command = Command(
             name="postgres",
             argv=(
-                str(self._bin / "postgres"), "-D", str(self.cluster),
+                str(self._bin / "postgres"),
+                "-D",
+                str(self.cluster),
                 *(item for name, value in settings.items() for item in ("-c", f"{name}={value}")),
-            ),  # fmt: skip
+            ),
             log=self._log,
             environment=self._environment(),
             cwd=self._root,

@@ -81,7 +81,9 @@ def of_stack(home: Path, cluster: Path) -> list[ProcessIdentity]:
         if pid in mine:
             continue
         try:
-            is_of_stack = mark in (folder / "environ").read_bytes().split(b"\0") or (folder / "cwd").readlink() == cluster
+            is_of_stack = (
+                mark in (folder / "environ").read_bytes().split(b"\0") or (folder / "cwd").readlink() == cluster
+            )
         except OSError:  # it is gone, or another user's
             continue
         if is_of_stack and (identity := ProcessIdentity.of(pid)):

@@ -107,8 +107,8 @@ class StateFolder:
         """
         if not self.is_ours:
             raise StackError(
-                f"{self.home} was to be removed, but it is no state folder of Phalanx: the file {self.mark.name} is not "
-                "in it. Nothing was removed; if you mean that folder, remove it by hand."
+                f"{self.home} was to be removed, but it is no state folder of Phalanx: the file {self.mark.name} is "
+                "not in it. Nothing was removed; if you mean that folder, remove it by hand."
             )
         # The mark goes last, so that an interrupted removal can be repeated.
         for entry in self.home.iterdir():

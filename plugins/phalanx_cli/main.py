@@ -1,0 +1,29 @@
+"""The entry point: which commands there are."""
+
+from __future__ import annotations
+
+import typer
+
+from phalanx_cli import down, gangs, models, status, up
+
+app = typer.Typer(
+    name="phalanx",
+    help="Airflow as a training platform: bring it up, look at it, take it down.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,  # they may hold credentials
+)
+app.command("up")(up.up)
+app.command("down")(down.down)
+app.command("status")(status.status)
+app.add_typer(models.app, name="models")
+app.add_typer(gangs.app, name="gangs")
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()
