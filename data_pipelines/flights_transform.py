@@ -27,12 +27,16 @@ def flights(
 ) -> DataFrame:
     """Every raw row: the columns of the dataset, its day, and its fate; sorted by day and flight."""
     raw = _read(spark, flight_files, FLIGHT_COLUMNS)
-    named = raw.withColumn(DAY, F.regexp_extract("_file", r"day=(\d{4}-\d{2}-\d{2})/", 1)).withColumn(
-        "flight_id",
-        F.format_string(
-            "%s%d-%s-%s-%s-%04d", "carrier", "flight", "origin", "dest", DAY, "sched_dep_time"
-        ),
-    )  # fmt: skip
+    named = raw.withColumns(
+        {
+            DAY: F.regexp_extract("_file", r"day=(\d{4}-\d{2}-\d{2})/", 1),
+            "date": F.make_date("year", "month", "day"),
+            "flight_id": F.format_string(
+                "%s%d-%s-%s-%04d-%02d-%02d-%04d",
+                *("carrier", "flight", "origin", "dest", "year", "month", "day", "sched_dep_time"),
+            ),
+        }
+    )
     # Of several deliveries of a flight the one in the file whose name sorts last counts; the rest breaks ties.
     newest_first = Window.partitionBy("flight_id", CORRUPT).orderBy(
         F.col("_file").desc(), *(F.col(name).desc_nulls_last() for name in FLIGHT_COLUMNS)
@@ -55,7 +59,7 @@ def _with_weather(rows: DataFrame, spark: SparkSession, files: Sequence[Path]) -
     return rows.join(
         F.broadcast(hourly),
         (F.col("origin") == F.col("_origin"))
-        & (F.make_date("year", "month", "day") == F.col("_weather_date"))
+        & (F.col("date") == F.col("_weather_date"))
         & (F.floor(F.col("sched_dep_time") / 100) == F.col("_weather_hour")),
         "left",
     )
@@ -69,9 +73,8 @@ def _with_plane(rows: DataFrame, spark: SparkSession, files: Sequence[Path]) -> 
 
 
 def _shaped(rows: DataFrame) -> DataFrame:
-    date = F.make_date("year", "month", "day")
+    date = F.col("date")
     made: Mapping[str, Column] = {
-        "date": date,
         "sched_dep_minute": _minute_of_day("sched_dep_time"),
         "sched_arr_minute": _minute_of_day("sched_arr_time"),
         "day_of_week": F.weekday(date) + 1,
