@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
-from gang_ledgers.ledger import HistoryRow, Progress
+from gang_ledgers.ledger import GangRecord, HistoryRow, Progress
 
 Line = tuple[int, str]
 """A logging level and a sentence."""
@@ -44,6 +44,14 @@ class Narrator:
         self._end_told = ""
         self._progress_told: tuple[int | None, int | None] = (None, None)
         self._progress_due_s = float("-inf")
+
+    def lines(
+        self, printed: Iterable[str], rows: Sequence[HistoryRow], record: GangRecord | None, now_s: float
+    ) -> list[Line]:
+        """All that one look found, in the order in which it happened."""
+        progress = list(self.progressed(record.attempt, record.progress, now_s)) if record else []
+        before, after = (progress, []) if any(row.event == "ended" for row in rows) else ([], progress)
+        return [*self.printed(printed), *before, *self.happened(rows), *after]
 
     def happened(self, rows: Iterable[HistoryRow]) -> Iterator[Line]:
         """The rows that weren't told yet, oldest first."""

@@ -48,12 +48,7 @@ class GangTrigger(BaseTrigger):
                     self.log.warning("%s", update.notice)
                     continue
                 record = update.record
-                lines = [
-                    *narrator.printed(update.printed),
-                    *narrator.happened(update.rows),
-                    *(narrator.progressed(record.attempt, record.progress, time.monotonic()) if record else ()),
-                ]
-                for level, sentence in lines:
+                for level, sentence in narrator.lines(update.printed, update.rows, record, time.monotonic()):
                     self.log.log(level, "%s", sentence)
                 if record is None or record.state in ENDED:
                     yield TriggerEvent({"gang_id": self.gang_id, "state": record.state.value if record else "unknown"})

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from airflow.sdk import BaseOperatorLink, Context
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
 from operators import places
@@ -28,8 +30,9 @@ def report_folder(ti: Any) -> Path:
 
 
 def report_url(ti: Any) -> str:
-    """The report's address on the API server."""
-    return f"/phalanx/reports/{ti.dag_id}/{report_folder(ti).as_posix()}/{REPORT}"
+    """The report's address on the API server, which a proxy may serve below a path of its own."""
+    below = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+    return f"{below}/phalanx/reports/{ti.dag_id}/{report_folder(ti).as_posix()}/{REPORT}"
 
 
 class QualityReportLink(BaseOperatorLink):
