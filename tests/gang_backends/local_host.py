@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gang_backends.backend import LaunchOrder
+from gang_backends.backend import AttemptState, LaunchOrder, Liveness
 from gang_backends.local_process import LocalProcessBackend, proc_table
 from gang_backends.local_process.identity import from_ref
 from gang_backends.local_process.launch_folder import launch_folder, marks_of
@@ -87,6 +87,17 @@ class Host:
     def wait_end(self, within_s: float = 60.0) -> dict[str, Any]:
         """What the ledger was told of the (first) end."""
         return wait_for(lambda: self.ledger.calls("end"), "the ledger is told of the end", within_s)[0]
+
+    def wait_dead(self, order: LaunchOrder) -> AttemptState:
+        """What the backend says of the attempt once it says DEAD."""
+
+        def dead() -> AttemptState | None:
+            state = self.backend.state(self.refs.get(order.key, ""), order.run_dir, order.key)
+            return state if state.liveness is Liveness.DEAD else None
+
+        state = wait_for(dead, f"{order.key} is dead")
+        assert state is not None
+        return state
 
     def kill_supervisor(self, order: LaunchOrder) -> None:
         process = from_ref(self.refs[order.key])

@@ -54,7 +54,8 @@ def parse(text: str) -> AgentReport:
 
 
 def _failure(block: re.Match[str]) -> RankFailure:
-    message = block["message"].strip()
+    # What a program recorded is shown indented by two, its first line excepted.
+    message = "\n".join(line.removeprefix("  ") for line in block["message"].strip().splitlines())
     if message.startswith(_NO_TRACEBACK):
         message = ""
     return RankFailure(int(block["rank"]), int(block["exit_code"]), int(block["pid"]), message)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from gang_backends.local_process.agent_report import AgentReport, parse
 from gang_backends.local_process.attempt_ledger import Progress
 from gang_backends.local_process.launch_folder import Ended, Order, launch_folder, read_json
+from gang_backends.local_process.traceback_text import last_error
 from gang_backends.rank_log import rank_log
 from gang_scheduler.verdict import AttemptEnd, Cause, RankOutcome
 
@@ -56,8 +57,8 @@ def gather(
     """The facts of an attempt of which nothing runs any more.
 
     `ranks` has the one that failed first, if that is known, in front of the others. An attempt whose ranks all say
-    that they are done and that left a result is done, whatever happened to agent or supervisor afterwards; for any
-    other one `cause_if_unfinished` is the forced cause.
+    that they are done and that left a result is done, whatever happened to agent or supervisor afterwards.
+    `cause_if_unfinished` is forced on one that can't be judged by its ranks, as not all of them said how they ended.
     """
     run_dir, attempt = Path(order.run_dir), order.key.attempt
     folder = launch_folder(run_dir, attempt)
@@ -65,6 +66,9 @@ def gather(
     ranks = _ranks(folder, order.workers, report, was_asked_to_stop)
     result = read_json(run_dir / "result.json")
     is_done = agent_exit_code == 0 or (result is not None and all(rank.exit_code == 0 for rank in ranks))
+    forced = None if all(rank.exit_code is not None for rank in ranks) else cause_if_unfinished
+    if is_done:
+        forced = Cause.DONE if agent_exit_code != 0 else None
     progress = read_progress(run_dir, attempt)
     end = AttemptEnd(
         agent_exit_code=agent_exit_code,
@@ -75,7 +79,7 @@ def gather(
         last_committed_step=last_committed_step(run_dir),
         proof=proof,
         log_tail=_log_tail(run_dir, attempt, ranks),
-        forced_cause=(Cause.DONE if agent_exit_code != 0 else None) if is_done else cause_if_unfinished,
+        forced_cause=forced,
     )
     return Ended(end, result if is_done else None)
 
@@ -94,7 +98,11 @@ def _ranks(folder: Path, workers: int, report: AgentReport, was_asked_to_stop: b
             # The agent ends the others with SIGTERM once one has failed: such a rank is a follower, not a cause.
             follows = failure.exit_code == SIGTERM_ENDED and rank != report.root_rank and not was_asked_to_stop
             kind = TERMINATED_BY_AGENT if follows else ""
-            outcomes[rank] = RankOutcome(rank, failure.exit_code, kind, *_message_and_traceback(failure.message))
+            outcomes[rank] = RankOutcome(rank, failure.exit_code, kind, failure.message)
+            # A program that doesn't know the contract has at least printed why, or recorded it (`@record`).
+            printed = last_error(failure.message) or last_error(_read_text(folder / f"rank-{rank}.log", LOG_TAIL_BYTES))
+            if failure.exit_code > 0 and printed is not None:
+                outcomes[rank] = RankOutcome(rank, failure.exit_code, printed.type, printed.message, printed.traceback)
     root = report.root_rank
     first = [outcomes.pop(root)] if root in outcomes else []
     return (*first, *outcomes.values())
@@ -109,14 +117,6 @@ def _said_outcome(path: Path, rank: int) -> RankOutcome | None:
         error = {}
     type_, message, trace = (str(error.get(name) or "") for name in ("type", "message", "traceback"))
     return RankOutcome(rank, said["exit_code"], type_, message, trace)
-
-
-def _message_and_traceback(text: str) -> tuple[str, str]:
-    """The agent shows a rank's traceback if the program recorded one (`@record`), else one line about its death."""
-    lines = text.splitlines()
-    if len(lines) > 1:
-        return lines[-1].strip(), "\n".join(line.removeprefix("  ") for line in lines)
-    return text, ""
 
 
 def _log_tail(run_dir: Path, attempt: int, ranks: tuple[RankOutcome, ...]) -> str:

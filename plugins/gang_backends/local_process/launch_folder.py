@@ -42,13 +42,13 @@ class Order:
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """The order in a launch folder; None if there is none."""
-        content = read_json(folder / ORDER)
-        if content is None:
+        """The order in a launch folder; None if there is none that can be read."""
+        content = read_json(folder / ORDER) or {}
+        try:
+            known = {field.name: content[field.name] for field in fields(cls)}
+            return cls(**{**known, "key": AttemptKey(**known["key"]), "command": tuple(known["command"])})
+        except (KeyError, TypeError):
             return None
-        key = AttemptKey(**content.pop("key"))
-        command = tuple(content.pop("command"))
-        return cls(key=key, command=command, **{f.name: content[f.name] for f in fields(cls) if f.name in content})
 
     def write(self, folder: Path) -> None:
         """Write the order into a launch folder."""

@@ -28,9 +28,9 @@ def start_supervisor(folder: Path, environment: Mapping[str, str]) -> str:
         raise BackendError(f"launch folder {folder}: the attempt was given up before it started ({ended.end.proof})")
     if not identity.exists():
         deadline = time.monotonic() + LAUNCH_WITHIN_S
-        _spawn(folder, environment, LAUNCH_WITHIN_S)
-        # The one that came up may be another launcher's, and not have said who it is yet.
-        while not identity.exists() and not (folder / END).exists() and time.monotonic() < deadline:
+        is_up = _spawn(folder, environment, LAUNCH_WITHIN_S)
+        # The one that is up may be another launcher's, and not have said who it is yet.
+        while is_up and not identity.exists() and not (folder / END).exists() and time.monotonic() < deadline:
             time.sleep(POLL_S)
     if not identity.exists() and give_up(folder, "no supervisor came up"):
         raise BackendError(
@@ -52,7 +52,8 @@ def give_up(folder: Path, why: str) -> bool:
         return True
 
 
-def _spawn(folder: Path, environment: Mapping[str, str], within_s: float) -> None:
+def _spawn(folder: Path, environment: Mapping[str, str], within_s: float) -> bool:
+    """Start a supervisor; True if it says that it, or another one, is up."""
     with (folder / "supervisor.log").open("ab") as log:
         # -P: the folder's contents are no modules. What is started here ends as soon as its detached child is up.
         starter = subprocess.Popen(
@@ -65,10 +66,11 @@ def _spawn(folder: Path, environment: Mapping[str, str], within_s: float) -> Non
             start_new_session=True,
         )
     try:
-        starter.wait(within_s)
+        return starter.wait(within_s) == 0
     except subprocess.TimeoutExpired:
         starter.kill()
         starter.wait()
+        return False
 
 
 def _end_of_log(folder: Path) -> str:

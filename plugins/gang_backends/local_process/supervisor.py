@@ -13,13 +13,14 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import tenacity
 
 from gang_backends.local_process import proc_table
 from gang_backends.local_process.agent import Agent
-from gang_backends.local_process.attempt_ledger import STOP, SUPERSEDED, open_by_name
+from gang_backends.local_process.attempt_ledger import STOP, SUPERSEDED, AttemptLedger, open_by_name
 from gang_backends.local_process.evidence import gather, read_progress
 from gang_backends.local_process.identity import own_identity
 from gang_backends.local_process.launch_folder import END, SUPERVISOR, Ended, Order, locked, read_json, write_text
@@ -55,7 +56,8 @@ class Supervisor:
         why_not = self._why_not_start(ref)
         if why_not:
             log.warning("nothing was started: %s", why_not)
-            ended = Ended(AttemptEnd(None, proof=why_not, forced_cause=Cause.LAUNCH_FAILED))
+            cause = Cause.INTERRUPTED if self._was_told_to_go else Cause.LAUNCH_FAILED
+            ended = Ended(AttemptEnd(None, proof=why_not, was_asked_to_stop=self._was_told_to_go, forced_cause=cause))
         else:
             ended = self._run_agent()
         ended.write(self._folder)
@@ -66,7 +68,7 @@ class Supervisor:
         key = self._order.key
         asking = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(Exception),
-            stop=tenacity.stop_after_delay(CONFIRM_WITHIN_S),
+            stop=self._is_over(CONFIRM_WITHIN_S, 0.0),
             wait=tenacity.wait_exponential(0.2, max=2),
             sleep=self._sleep,
             reraise=True,
@@ -93,7 +95,6 @@ class Supervisor:
                 self._ask_to_stop("the ledger asks for it")
             self._press(agent)
             self._sleep(LOOK_EVERY_S)
-        keeper.progress = read_progress(self._run_dir, self._order.key.attempt)
         proof = f"the supervisor saw the agent end with {exit_code}"
         killed, left = proc_table.kill_all(self._order.marks)
         if killed:
@@ -148,25 +149,35 @@ class Supervisor:
             self._ask_to_stop(f"got {signal.Signals(info.si_signo).name}")
 
     def _report(self, ended: Ended) -> None:
-        def is_over(state: tenacity.RetryCallState) -> bool:
-            limit_s = REPORT_WHEN_TOLD_TO_GO_S if self._was_told_to_go else REPORT_WITHIN_S
-            return (state.seconds_since_start or 0.0) > limit_s
-
         telling = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(Exception),
-            stop=is_over,
+            stop=self._is_over(REPORT_WITHIN_S, REPORT_WHEN_TOLD_TO_GO_S),
             wait=tenacity.wait_exponential(0.5, max=5),
             sleep=self._sleep,
             before_sleep=self._log_first_silence,
             reraise=True,
         )
-        key = self._order.key
+        key, progress = self._order.key, read_progress(self._run_dir, self._order.key.attempt)
+
+        def tell(ledger: AttemptLedger) -> None:
+            if progress is not None:  # an attempt that was over before a renewal could tell of it
+                ledger.renew(key, progress)
+            ledger.end_attempt(key, ended.end, ended.result)
+
         try:
-            telling(self._ledger.call, lambda ledger: ledger.end_attempt(key, ended.end, ended.result))
+            telling(self._ledger.call, tell)
         except Exception as error:  # noqa: BLE001 - end.json says it to whoever probes the attempt
             log.error("the ledger was not told of the end (%s); it is in %s", short(error), self._folder / END)
         else:
             log.info("the ledger knows of the end")
+
+    def _is_over(self, within_s: float, when_told_to_go_s: float) -> Callable[[tenacity.RetryCallState], bool]:
+        """A limit for asking the ledger that shrinks once a signal came."""
+
+        def is_over(state: tenacity.RetryCallState) -> bool:
+            return (state.seconds_since_start or 0.0) > (when_told_to_go_s if self._was_told_to_go else within_s)
+
+        return is_over
 
     @staticmethod
     def _log_first_silence(state: tenacity.RetryCallState) -> None:
