@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 from airflow.sdk import Context
@@ -76,7 +75,12 @@ class TrainOperator(GangOperator):
             return RunSpec(
                 recipe=self.recipe,
                 partitions=tuple(
-                    Partition.at(date.fromisoformat(day), Path(self.data["manifests"][day])) for day in days
+                    Partition(
+                        date=date.fromisoformat(day),
+                        manifest=self.data["manifests"][day],
+                        digest=self.data["digests"][day],
+                    )
+                    for day in days
                 ),
                 data_until=self.data["day"],
                 seed=params.seed,

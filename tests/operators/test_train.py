@@ -71,13 +71,11 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
 @pytest.fixture
 def data(tmp_path: Path) -> dict[str, Any]:
     days = ["2013-01-02", "2013-01-03", "2013-01-04"]
-    for name in days:
-        (tmp_path / f"{name}.json").write_text(f'{{"partition": "{name}"}}')
     return {
         "day": days[-1],
         "window": days[:-1],
         "manifests": {name: str(tmp_path / f"{name}.json") for name in days},
-        "digests": dict.fromkeys(days, "d"),
+        "digests": dict.fromkeys(days, "d" * 64),
         "asked_with": "upstream-1",
     }
 
