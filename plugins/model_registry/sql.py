@@ -122,9 +122,10 @@ class SqlModelRegistry:
             present = _champion(change.connection, name)
             if present is None:
                 raise RegistryError(f"model '{name}' has no champion yet, so there is nothing to roll back")
-            former = [move.to_model for move in _moves(change.connection, name)]
+            moves = _moves(change.connection, name)
+            former = [move.to_model for move in moves]
             if to_model is None:
-                to_model = _before(former, present.model.model_id)
+                to_model = _before(moves, present.model.model_id)
             if to_model is None or to_model not in former:
                 known = ", ".join(str(number) for number in dict.fromkeys(former))
                 wanted = "a former champion" if to_model is None else f"model {to_model}"
@@ -142,10 +143,9 @@ class SqlModelRegistry:
             yield _Change(connection, _now(connection))
 
 
-def _before(former: list[int], present: int) -> int | None:
-    """The champion before the one that is present now, in the order of moves."""
-    last = max(place for place, number in enumerate(former) if number == present)
-    return next((number for number in reversed(former[:last]) if number != present), None)
+def _before(moves: list[ChampionMove], present: int) -> int | None:
+    """The champion that the present one took over from when it was promoted: rolling back twice goes back by two."""
+    return next(move.from_model for move in moves if move.to_model == present)
 
 
 def _move(

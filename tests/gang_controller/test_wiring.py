@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gang_controller import wiring
+from gang_ledgers.ledger import RequestRefused
+from tests.builders import a_claim, a_gang
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder whose ledger is SQLite; nothing in the environment names another."""
+    for name in ("PHALANX_HOME", "PHALANX_LEDGER_URL_FILE", "PHALANX_RUNS_DIR", "PHALANX_LOCAL_SLOTS"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "ledger.url").write_text(f"sqlite:///{tmp_path / 'ledger.db'}\n")
+    return tmp_path
+
+
+def test_controller_serves_this_host_as_pool_local(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHALANX_LOCAL_SLOTS", "3")
+    controller = wiring.open_controller(home)
+    answer = controller.submit(a_gang(workers=3), a_claim())
+    assert answer.run_dir.startswith(str(home / "runs"))
+    with pytest.raises(RequestRefused, match="gang pool 'local' holds 3 CPUs"):
+        controller.submit(a_gang("dag/run/large", workers=4), a_claim())
+    controller.close()
+
+
+def test_ledger_is_found_by_the_environment(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PHALANX_LEDGER_URL_FILE", str(home / "ledger.url"))
+    monkeypatch.setenv("PHALANX_RUNS_DIR", str(tmp_path / "elsewhere"))
+    ledger = wiring.open_ledger()
+    assert ledger.submit(a_gang(), a_claim()).run_dir.startswith(str(tmp_path / "elsewhere"))
+    ledger.close()
+
+
+def test_home_that_is_named_outranks_the_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHALANX_LEDGER_URL_FILE", "/nowhere/ledger.url")
+    assert wiring.ledger_url_file(home) == home / "ledger.url"
+    monkeypatch.setenv("PHALANX_HOME", str(home))
+    assert wiring.runs_dir() == home / "runs"
+
+
+def test_registry_lies_in_the_ledgers_database(home: Path) -> None:
+    registry = wiring.open_registry(home)
+    assert registry.models() == []
+    registry.close()
+
+
+def test_missing_ledger_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PHALANX_LEDGER_URL_FILE", raising=False)
+    with pytest.raises(wiring.NotWired, match="phalanx up"):
+        wiring.open_ledger(tmp_path)
+
+
+def test_importing_the_wiring_loads_neither_airflow_nor_torch() -> None:
+    program = (
+        "import sys, gang_controller.wiring, gang_controller.controller, gang_ledgers.sql, model_registry.sql\n"
+        "print([name for name in ('airflow', 'torch', 'pyspark', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
