@@ -1,0 +1,59 @@
+"""Faults on demand, for tests of recovery: `PHALANX_FAIL_AT=<rank>:<step>[:kill|raise|hang]`.
+
+The fault strikes after the rank has made that step and before any checkpoint of it, and only in the run folder's first
+attempt, so that a relaunch with the same environment recovers. No launcher of ours passes the variable on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from training.exit_codes import BadSpec
+
+VARIABLE = "PHALANX_FAIL_AT"
+HOW = ("kill", "raise", "hang")
+
+
+class InjectedFault(Exception):
+    """What "raise" raises: stands for any error in a training program."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultInjection:
+    """Where a fault strikes, and how: as an uncatchable end, as an error, or as a rank that never answers again."""
+
+    rank: int
+    step: int
+    how: str = "kill"
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str]) -> Self | None:
+        """The fault that the environment asks for, if any.
+
+        Raises:
+            BadSpec: it can't be read.
+        """
+        text = env.get(VARIABLE)
+        if not text:
+            return None
+        rank, _, rest = text.partition(":")
+        step, _, how = rest.partition(":")
+        if not (rank.isdecimal() and step.isdecimal() and (how or "kill") in HOW):
+            raise BadSpec(f"environment: {VARIABLE} = {text!r} is not <rank>:<step>[:{'|'.join(HOW)}].")
+        return cls(int(rank), int(step), how or "kill")
+
+    def strike(self, rank: int, step: int, attempt: int) -> None:
+        """Fail if this is the place."""
+        if (rank, step, attempt) != (self.rank, self.step, 1):
+            return
+        if self.how == "raise":
+            raise InjectedFault(f"fault asked for at rank {rank}, step {step} ({VARIABLE})")
+        if self.how == "hang":
+            while True:
+                time.sleep(3600)
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,217 @@
+"""The training loop: steps, agreement on stopping, checkpoints, the finished model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.parallel import DistributedDataParallel
+
+from training import attempts, checkpoint_manifest, losses, recipe
+from training.attempts import Claim
+from training.checkpoint import TrainingState, restore, save
+from training.checkpoint_manifest import Found
+from training.code_version import code_version
+from training.collectives import add_up, from_first_rank, meet, peers, process_group
+from training.exit_codes import BadSpec, Interrupted, Superseded, TrainingEnd
+from training.fault_injection import FaultInjection
+from training.files import write_json
+from training.losses import LossPage
+from training.models.flights import FlightsModel
+from training.progress import Progress
+from training.reader import Reader
+from training.recipe import Samples
+from training.run_spec import RunSpec
+from training.stop_request import StopRequest
+from training.world import World
+
+
+class NonFiniteLoss(TrainingEnd):
+    """The loss is no number any more; going on could only save the damage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What all ranks know after a step: the global loss, and whether to go on."""
+
+    loss: float
+    is_stop_requested: bool
+    is_superseded: bool
+
+
+class Run:
+    """One attempt at a run, on one rank."""
+
+    def __init__(self, world: World, spec: RunSpec, stop: StopRequest, fault: FaultInjection | None) -> None:
+        self.world, self.spec, self.stop, self.fault = world, spec, stop, fault
+        self.spec_digest = spec.digest()
+        self.claim: Claim | None = None
+        self.progress: Progress | None = None
+        self.page: LossPage | None = None
+        self.attempt = 0
+        self.committed_step: int | None = None
+
+    def go(self) -> None:
+        """Train to the end.
+
+        Raises:
+            TrainingEnd: any other end that has a meaning.
+        """
+        torch.set_num_threads(1)
+        torch.use_deterministic_algorithms(mode=True)
+        if self.world.world_size != self.spec.workers:
+            raise BadSpec(
+                f"run spec: workers = {self.spec.workers}, but torchrun started {self.world.world_size} ranks "
+                "(WORLD_SIZE). Launch as many as the spec says."
+            )
+        if self.world.is_first:
+            self.claim = attempts.claim(self.world.run_dir, self.world.launch)
+        champion = recipe.read_champion(self.spec)
+        samples = recipe.read_samples(self.spec, champion)
+        total_steps = recipe.steps_in(self.spec, len(samples))
+        if self.claim is not None:
+            self.progress = Progress(self.world, self.claim, total_steps)
+            self.progress.beat("starting", 0, 0, None)
+            if self.spec.code_version != code_version():
+                self._say(
+                    f"warning: the run spec was made for training code {self.spec.code_version[:12]}; this is "
+                    f"{code_version()[:12]}. The model's card names the latter."
+                )
+        model = recipe.build_model(self.spec, samples, champion)
+        state = TrainingState(model, recipe.build_optimizer(model, self.spec.params), self._reader(len(samples)))
+        torch.manual_seed(self.spec.seed * self.world.world_size + self.world.rank)  # each rank drops its own units
+        with process_group(self.world):
+            self._resume(state)
+            self._train(state, samples, total_steps)
+            if self.claim is not None:
+                self._finish(state, samples, model)
+            meet()
+
+    @property
+    def step(self) -> int | None:
+        """The last step that a checkpoint holds, for the outcome."""
+        return self.committed_step
+
+    def _reader(self, sample_count: int) -> Reader:
+        batch = self.spec.params.global_batch_size
+        return Reader(sample_count, batch, self.spec.seed, self.world.rank, self.world.world_size)
+
+    def _resume(self, state: TrainingState) -> None:
+        """Rank 0 finds the checkpoint; every rank restores its part of it."""
+        found: Found | None = None
+        if self.claim is not None:
+            folders = [self.world.run_dir, *filter(None, [self.world.resume_from])]
+            found = checkpoint_manifest.find(folders)
+            for reason in found.passed_over if found else ():
+                self._say(f"warning: passed over a torn checkpoint: {reason}")
+        self.attempt, found = from_first_rank((self.claim.attempt if self.claim else 0, found))
+        if found is None:
+            self._say(f"attempt {self.attempt}: starts from {'the champion' if self.spec.warm_start else 'scratch'}")
+            return
+        restore(state, found, self.world, self.spec_digest)
+        is_own = found.folder.is_relative_to(self.world.run_dir)
+        whose = f"attempt {found.commit.attempt}" if is_own else f"an earlier submission ({found.folder})"
+        self._say(f"attempt {self.attempt}: resumed from step {state.step} of {whose}")
+        if is_own:
+            self._note_commit(state.step, found.commit.created_at)
+
+    def _train(self, state: TrainingState, samples: Samples, total_steps: int) -> None:
+        # Gradients are summed in the order in which they lie in DDP's buckets. It would lay them out anew after the
+        # first step, and a resumed run would differ from one that went on; looking for unused parameters prevents it.
+        model = DistributedDataParallel(state.model, find_unused_parameters=True)
+        if self.progress is not None:
+            self.page = LossPage(self.world.run_dir, state.losses)
+            self.progress.start_clock(state.reader.position)
+        if self._agree(0.0).is_stop_requested:  # it came while the process was starting
+            self._interrupt(state)
+        while state.step < total_steps:
+            agreed = self._agree(self._make_step(model, state, samples, total_steps))
+            if not math.isfinite(agreed.loss):
+                raise NonFiniteLoss(
+                    f"loss = {agreed.loss} at step {state.step + 1}; the newest checkpoint is of step "
+                    f"{self.committed_step}. Try a lower params.learning_rate than {self.spec.params.learning_rate}."
+                )
+            state.losses.append(agreed.loss)
+            self._report(state)
+            if self.fault is not None:
+                self.fault.strike(self.world.rank, state.step, self.attempt)
+            if agreed.is_superseded:
+                raise Superseded(f"superseded at step {state.step}: a newer attempt has claimed {self.world.run_dir}")
+            if agreed.is_stop_requested:
+                self._interrupt(state)
+            if state.step % self.spec.checkpoint_every_steps == 0 or state.step == total_steps:
+                self._checkpoint(state)
+        if self.committed_step != state.step:  # resumed from another submission's last step
+            self._checkpoint(state)
+
+    def _make_step(self, model: nn.Module, state: TrainingState, samples: Samples, total_steps: int) -> float:
+        """One step of this rank; returns its own loss."""
+        model.train()
+        for group in state.optimizer.param_groups:
+            group["lr"] = recipe.learning_rate_at(state.step, total_steps, self.spec)
+        inputs, late = samples.batch(torch.from_numpy(state.reader.next_batch()))
+        logits: Tensor = model(*inputs)
+        loss = binary_cross_entropy_with_logits(logits, late)
+        state.optimizer.zero_grad()
+        with peers():
+            loss.backward()  # type: ignore[no-untyped-call]  # torch's
+        state.optimizer.step()
+        return loss.item()
+
+    def _agree(self, loss: float) -> Agreement:
+        """Ranks hear of a signal at different steps; adding up what each heard makes them act on the same one."""
+        is_superseded = False
+        if self.claim is not None and self.progress is not None and self.progress.is_due():
+            is_superseded = self.claim.is_superseded()
+        total, stops, claims = add_up(loss / self.world.world_size, self.stop.is_made, is_superseded)
+        return Agreement(total, bool(stops), bool(claims))
+
+    def _checkpoint(self, state: TrainingState) -> None:
+        if self.progress is not None:
+            self.progress.beat("checkpointing", state.step, state.reader.position, state.last_loss)
+        at = save(state, self.world, self.claim, self.attempt, self.spec_digest)
+        self._note_commit(state.step, at)
+
+    def _note_commit(self, step: int, at: str) -> None:
+        self.committed_step = step
+        if self.progress is not None:
+            self.progress.committed(step, at)
+
+    def _interrupt(self, state: TrainingState) -> None:
+        if self.committed_step != state.step:
+            self._checkpoint(state)
+        self._say(f"interrupted: checkpoint of step {state.step} committed")
+        raise Interrupted(f"stopped on request at step {state.step}; its checkpoint is committed")
+
+    def _report(self, state: TrainingState) -> None:
+        if self.progress is None or self.page is None:
+            return
+        self.page.append(state.step, state.losses[-1])
+        if self.progress.is_due() or state.step == self.progress.total_steps:
+            self.progress.beat("training", state.step, state.reader.position, state.losses[-1])
+
+    def _finish(self, state: TrainingState, samples: Samples, model: FlightsModel) -> None:
+        assert self.claim is not None
+        assert self.progress is not None
+        self.claim.check()
+        folder = self.world.run_dir / "model"
+        digest = recipe.export_model(self.spec, samples, model, state.losses, folder)
+        result = {
+            "schema": 1,
+            "model_dir": str(folder),
+            "model_digest": digest,
+            "final_loss": state.losses[-1],
+            "steps": state.step,
+            "samples": state.reader.position,
+            "losses_digest": losses.digest(state.losses),
+        }
+        write_json(self.world.run_dir / "result.json", result)
+        self.progress.beat("done", state.step, state.reader.position, state.losses[-1])
+        self._say(f"done: {state.step} steps, final loss {state.losses[-1]:.4f}, model {digest[:12]} in {folder}")
+
+    def _say(self, line: str) -> None:
+        if self.progress is not None:
+            self.progress.say(line)

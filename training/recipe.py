@@ -1,0 +1,143 @@
+"""The recipe "flights": from a RunSpec to the samples, the model and the optimizer that the loop turns over."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from training.code_version import code_version
+from training.data import read_flights
+from training.encoder import Encoder, Features
+from training.exit_codes import BadSpec
+from training.exported_model import ExportedModel, ModelCard, as_tensors, export, load
+from training.models.flights import FlightsModel
+from training.run_spec import FlightsParams, RunSpec
+
+WARM_UP_SHARE = 0.1  # of all steps, while the learning rate rises
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The training window, encoded."""
+
+    inputs: tuple[Tensor, Tensor, Tensor]
+    late: Tensor
+    encoder: Encoder
+    late_rate: float
+
+    def __len__(self) -> int:
+        return len(self.late)
+
+    def batch(self, indices: Tensor) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
+        """Inputs and labels of some samples."""
+        categories, flight, weather = (values[indices] for values in self.inputs)
+        return (categories, flight, weather), self.late[indices]
+
+
+def read_samples(spec: RunSpec, champion: ExportedModel | None) -> Samples:
+    """Read and encode the window: with the champion's encoder, grown by new values, or one fitted on the window.
+
+    Raises:
+        BadData: see `read_flights`.
+    """
+    table = read_flights(spec.partitions)
+    encoder = champion.card.encoder.grown(table) if champion else Encoder.fit(table)
+    features: Features = encoder.encode(table)
+    rate = float(features.late.mean()) if len(features) else 0.0
+    return Samples(as_tensors(features), torch.from_numpy(features.late), encoder, rate)
+
+
+def read_champion(spec: RunSpec) -> ExportedModel | None:
+    """The model that the run starts from, if it names one.
+
+    Raises:
+        BadData: it is not what the run spec says, or it has seen days that this run must not see.
+    """
+    if spec.warm_start is None:
+        return None
+    champion = load(Path(spec.warm_start.path), spec.warm_start.digest)
+    if champion.card.data_until > spec.data_until:
+        raise BadSpec(
+            f"run spec: warm_start = {spec.warm_start.model_id!r} has seen days until {champion.card.data_until} "
+            f"(exclusive); data_until = {spec.data_until} is the first day that this run must not see. Name an "
+            "older model."
+        )
+    return champion
+
+
+def build_model(spec: RunSpec, samples: Samples, champion: ExportedModel | None) -> FlightsModel:
+    """The model at step 0; equal on every rank.
+
+    Raises:
+        BadSpec: the champion's shape is another one.
+    """
+    params = spec.params
+    torch.manual_seed(spec.seed)
+    model = FlightsModel(samples.encoder.sizes, params.embedding_dim, params.hidden, params.dropout)
+    model.start_at_rate(samples.late_rate)
+    if champion is not None:
+        try:
+            model.take_over(champion.weights)
+        except ValueError as error:
+            raise BadSpec(
+                f"run spec: params ask for embedding_dim = {params.embedding_dim}, hidden = {params.hidden}; the model "
+                f"to start from has {champion.card.embedding_dim} and {champion.card.hidden}: {error}. Ask for its "
+                "sizes, or train without warm_start."
+            ) from error
+    return model
+
+
+def build_optimizer(model: nn.Module, params: FlightsParams) -> torch.optim.Optimizer:
+    """AdamW; weights decay, offsets do not."""
+    weights = [weight for name, weight in model.named_parameters() if not name.endswith("bias")]
+    offsets = [weight for name, weight in model.named_parameters() if name.endswith("bias")]
+    groups = [{"params": weights, "weight_decay": params.weight_decay}, {"params": offsets, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=params.learning_rate)
+
+
+def steps_in(spec: RunSpec, sample_count: int) -> int:
+    """How many steps the run takes.
+
+    Raises:
+        BadSpec: not a single one.
+    """
+    params = spec.params
+    steps = params.epochs * sample_count // params.global_batch_size
+    if steps == 0:
+        raise BadSpec(
+            f"run spec: params.epochs = {params.epochs} over {sample_count} samples fill no batch of "
+            f"params.global_batch_size = {params.global_batch_size}. Ask for a smaller batch or for more days."
+        )
+    return steps
+
+
+def learning_rate_at(step: int, total_steps: int, spec: RunSpec) -> float:
+    """The learning rate for the step that comes after `step` steps: a linear rise, then half a cosine down to zero."""
+    peak = spec.params.learning_rate
+    if spec.warm_start is not None:
+        peak *= spec.params.warm_start_learning_rate_factor
+    rise = min(1.0, (step + 1) / (WARM_UP_SHARE * total_steps))
+    return peak * rise * (0.5 + 0.5 * math.cos(math.pi * step / total_steps))
+
+
+def export_model(spec: RunSpec, samples: Samples, model: FlightsModel, losses: list[float], folder: Path) -> str:
+    """Write the finished model; returns its digest."""
+    last_epoch = losses[-max(1, len(samples) // spec.params.global_batch_size) :]
+    card = ModelCard(
+        recipe=spec.recipe,
+        embedding_dim=spec.params.embedding_dim,
+        hidden=spec.params.hidden,
+        encoder=samples.encoder,
+        late_rate=samples.late_rate,
+        data_from=spec.partitions[0].date,
+        data_until=spec.data_until,
+        spec_digest=spec.digest(),
+        code_version=code_version(),
+        warm_start_model_id=spec.warm_start.model_id if spec.warm_start else None,
+        metrics={"final_loss": losses[-1], "last_epoch_loss": sum(last_epoch) / len(last_epoch)},
+    )
+    return export(folder, card, model.state_dict())
