@@ -62,6 +62,10 @@ class AirflowApi:
         answer = self.call("POST", "/auth/token", {"username": self.username, "password": self.password})
         return str(answer["access_token"])
 
+    def dags(self) -> list[dict[str, Any]]:
+        """All DAGs that the DAG processor has found."""
+        return list(self.call("GET", "/api/v2/dags?limit=100")["dags"])
+
     def trigger(self, dag_id: str, logical_date: str | None = None, **conf: Any) -> str:
         """Trigger a run and return its run id."""
         body = {"logical_date": logical_date, "conf": conf}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from airflow_api import wait_for
 from gang_runs import DAG_ID, GangRun, value_after
@@ -35,7 +37,9 @@ def test_a_new_submission_resumes_when_a_failed_task_is_cleared(stack):
     run.api.clear(DAG_ID, run.run_id, ["train"])
     wait_for(lambda: (record := run.record()) and record.submission == 2, "a second submission", 90)
     run.wait(expect="failed")
-    assert "resumed from step 30" in run.log(try_number=2)
+    resumed = re.search(r"resumed from step (\d+)", run.log(try_number=2))
+    assert resumed is not None
+    assert int(resumed[1]) >= 30
     run.assert_never_two_alive()
     run.assert_nothing_is_left()
 
