@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from importlib.metadata import version
 
 import psycopg
 
+from embedded_stack.child import Child, Command, describe_exit
 from embedded_stack.databases import plain
-from embedded_stack.errors import PartFailed
-from embedded_stack.part import python, run_once
+from embedded_stack.errors import PartFailed, StackError
 from embedded_stack.state_folder import StateFolder, read_json, write_json
 
 
-def migrate(folder: StateFolder, database_url: str, environment: Mapping[str, str]) -> bool:
-    """Bring the tables up to the installed Airflow; False if they are there already.
+def migrate(folder: StateFolder, database_url: str, command: Command, spawn: Callable[[Command], Child]) -> bool:
+    """Bring the tables up to the installed Airflow with `command`; False if they are there already.
 
     Raises:
         PartFailed: the migration failed.
+        StackError: the database can't be reached.
     """
     record = folder.airflow / "schema.json"
     installed = version("apache-airflow-core")
     wanted = {"airflow": installed, "revision": _revision(database_url)}
     if wanted["revision"] and read_json(record) == wanted:
         return False
-    log = folder.logs / "migrate.log"
-    exit_code = run_once(python("airflow", "db", "migrate"), environment, log, folder.airflow)
+    exit_code = spawn(command).wait()
     if exit_code != 0:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-        raise PartFailed("airflow db migrate", f"it ended with exit code {exit_code}", log, tail, "")
+        tail = "\n".join(command.log.read_text(errors="replace").splitlines()[-15:])
+        raise PartFailed(command.name, f"it {describe_exit(exit_code)}", command.log, tail, "")
     write_json(record, {"airflow": installed, "revision": _revision(database_url)})
     return True
 
 
 def _revision(database_url: str) -> str | None:
-    with psycopg.connect(plain(database_url), connect_timeout=10) as connection:
+    try:
+        opened = psycopg.connect(plain(database_url), connect_timeout=10)
+    except psycopg.OperationalError as error:
+        raise StackError(f"Airflow's database was not reached: {str(error).strip()}") from None
+    with opened as connection:
         if connection.execute("SELECT to_regclass('alembic_version')").fetchone() == (None,):
             return None
         row = connection.execute("SELECT version_num FROM alembic_version").fetchone()

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gang_controller.wiring import open_controller
+from sqlalchemy.exc import SQLAlchemyError
+
+from embedded_stack.errors import StackError
+from gang_controller.wiring import NotWired, open_controller
+from gang_ledgers.ledger import LedgerError
 
 GRACE_S = 180.0
 
 
 def let_start(home: Path) -> None:
-    """Open this host for gangs again; queued ones start with the next tick."""
-    open_controller(home).open_host()
+    """Make the ledger's tables if need be, and open this host for gangs again; queued ones start with the next tick.
+
+    Raises:
+        StackError: the ledger does not let itself be opened.
+    """
+    try:
+        open_controller(home).open_host()
+    except (LedgerError, NotWired, SQLAlchemyError) as error:
+        raise StackError(f"the ledger of {home} can't be opened: {error}") from error
 
 
 def interrupt(home: Path, grace_s: float = GRACE_S) -> tuple[Sequence[str], Sequence[str]]:

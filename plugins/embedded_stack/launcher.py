@@ -12,9 +12,11 @@ from pathlib import Path
 
 from embedded_stack import airflow_schema, airflow_settings, gangs, ports, processes
 from embedded_stack.airflow_api import AirflowApi, ApiUnreachable, Health
+from embedded_stack.child import Command, python
 from embedded_stack.databases import AIRFLOW, LEDGER, Server, make_databases, server_of
 from embedded_stack.errors import PartFailed, StackError
-from embedded_stack.part import Command, Part, python
+from embedded_stack.nursery import Nursery
+from embedded_stack.part import Part
 from embedded_stack.postgres import EmbeddedPostgres
 from embedded_stack.processes import ProcessIdentity
 from embedded_stack.secret_store import Secrets
@@ -22,6 +24,8 @@ from embedded_stack.stack_record import StackRecord, StackState
 from embedded_stack.state_folder import StateFolder, read_json, write_json, write_text
 
 DEFAULT_PORT = 8080
+DATABASE = "database.json"
+NURSERY = "embedded_stack.airflow_nursery"
 HEALTH_LIMIT_S = 180.0
 HEALTH_EVERY_S = 5.0
 LEFTOVER_GRACE_S = 10.0
@@ -61,6 +65,7 @@ class Launcher:
         self._since = datetime.now(UTC)
         self._postgres: EmbeddedPostgres | None = None
         self._parts: dict[str, Part] = {}
+        self._nursery: Nursery | None = None
         self._health_at_s = 0.0
 
     # --- up
@@ -77,18 +82,23 @@ class Launcher:
         self._record()
         end_leftovers(self.folder, self._say)
         secrets = Secrets.of(self.folder.secrets)
-        server = self._open_server(secrets)
+        server = self._choose_server(secrets)
         write_text(self.folder.ledger_url, server.url("postgresql+psycopg", LEDGER, secrets.ledger_database_password))
         database_url = server.url("postgresql+psycopg2", AIRFLOW, secrets.airflow_database_password)
         chosen = airflow_settings.settings(self.folder, self._options.folders, self._port, database_url, secrets)
         self.is_first_start = airflow_settings.write_settings(self.folder, chosen, secrets)
         environment = airflow_settings.environment(self.folder, chosen, os.environ)
         (self.folder.home / "tmp").mkdir(exist_ok=True)
-        if airflow_schema.migrate(self.folder, database_url, environment):
+        # It imports Airflow while PostgreSQL starts.
+        nursery = self._nursery = Nursery(self._command("nursery", python(NURSERY), environment))
+        self._open_server(server, secrets)
+        self._check_stop()
+        migration = self._command("migrate", python("airflow", "db", "migrate"), environment)
+        if airflow_schema.migrate(self.folder, database_url, migration, nursery.spawn):
             self._say("Airflow's tables are made")
         self._check_stop()
         for command in self._airflow_commands(environment):
-            part = self._parts[command.name] = Part(command)
+            part = self._parts[command.name] = Part(command, nursery.spawn)
             part.start()
         self._say("Airflow is starting: " + ", ".join(n for n in self._parts if n != "postgres"))
         self._record()
@@ -111,43 +121,45 @@ class Launcher:
             )
         return port
 
-    def _open_server(self, secrets: Secrets) -> Server:
-        record = self.folder.home / "database.json"
-        known = read_json(record)
+    def _choose_server(self, secrets: Secrets) -> Server:
+        """Where PostgreSQL is, or will be."""
+        known = read_json(self.folder.home / DATABASE) or {}
         if self._options.database_url:
-            server = server_of(self._options.database_url)
-            if known and known.get("kind") == "embedded":
+            if known.get("kind") == "embedded":
                 raise StackError(
                     f"--database-url was given, but {self.folder.home} has its data in the embedded PostgreSQL. Leave "
                     "the option out, or start another home with --home."
                 )
+            return server_of(self._options.database_url)
+        if known.get("kind") == "url":
+            return Server.read(known)
+        self._postgres = EmbeddedPostgres(self.folder, secrets.postgres_password)
+        return Server(ports.LOOPBACK, self._postgres.port, {})
+
+    def _open_server(self, server: Server, secrets: Secrets) -> None:
+        """Start the embedded PostgreSQL if it is to serve; make the databases where they are missing."""
+        record = self.folder.home / DATABASE
+        if self._postgres is not None:
+            part = self._parts["postgres"] = self._postgres.start()
+            make_databases(self._postgres.url(), server, secrets)
+            write_json(record, {"kind": "embedded", **server.as_json()})
+            self._say(f"PostgreSQL is up (pid {part.identity.pid if part.identity else '?'})")
+            return
+        if self._options.database_url:
             make_databases(self._options.database_url, server, secrets)
             write_json(record, {"kind": "url", **server.as_json()})
-            self._say(f"PostgreSQL at {server.host}:{server.port}")
-            return server
-        if known and known.get("kind") == "url":
-            server = Server.read(known)
-            self._say(f"PostgreSQL at {server.host}:{server.port}")
-            return server
-        self._postgres = EmbeddedPostgres(self.folder, secrets.postgres_password)
-        part = self._parts["postgres"] = self._postgres.start()
-        server = Server(ports.LOOPBACK, self._postgres.port, {})
-        make_databases(self._postgres.url(), server, secrets)
-        write_json(record, {"kind": "embedded", **server.as_json()})
-        self._say(f"PostgreSQL is up (pid {part.identity.pid if part.identity else '?'})")
-        self._check_stop()
-        return server
+        self._say(f"PostgreSQL at {server.host}:{server.port}")
+
+    def _command(
+        self, name: str, argv: tuple[str, ...], environment: dict[str, str], *, stop_whole_group: bool = False
+    ) -> Command:
+        log = self.folder.logs / f"{name}.log"
+        return Command(name, argv, log, environment, self.folder.airflow, stop_whole_group=stop_whole_group)
 
     def _airflow_commands(self, environment: dict[str, str]) -> Iterable[Command]:
         def command(name: str, *arguments: str, stop_whole_group: bool = False) -> Command:
-            return Command(
-                name=name,
-                argv=python("airflow", name, *arguments),
-                log=self.folder.logs / f"{name}.log",
-                environment=environment,
-                cwd=self.folder.airflow,
-                stop_whole_group=stop_whole_group,
-            )
+            argv = python("airflow", name, *arguments)
+            return self._command(name, argv, environment, stop_whole_group=stop_whole_group)
 
         # The API server takes longest, so it goes first.
         yield command("api-server")
@@ -229,6 +241,8 @@ class Launcher:
         server = self._parts.pop("api-server", None)
         _end(self._parts.values())
         _end([server] if server else [])
+        if self._nursery is not None:
+            self._nursery.close()
         if had_airflow:
             interrupt_gangs(self.folder, gang_grace_s, self._say)
         self._parts.clear()
@@ -284,7 +298,7 @@ def end_leftovers(folder: StateFolder, say: Say, *, is_expected: bool = False) -
 def take_down_lost(folder: StateFolder, say: Say, gang_grace_s: float = gangs.GRACE_S) -> None:
     """Take down what a killed launcher left: its processes, and the gangs that live on without it."""
     end_leftovers(folder, say)
-    known = read_json(folder.home / "database.json")
+    known = read_json(folder.home / DATABASE)
     if known is not None:
         secrets = Secrets.of(folder.secrets)
         part: Part | None = None

@@ -5,35 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+from embedded_stack.child import Child, Command, describe_exit, execute
 from embedded_stack.processes import ProcessIdentity
 
-WRAPPER = Path(__file__).with_name("owned_exec.py")
 BACK_OFF_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 STEADY_S = 120.0  # a part that ran this long starts over with the shortest back-off
 MAX_LOG_BYTES = 50_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """How a part is started. `stop_signal` is what asks it to end in order, also when its owner dies."""
-
-    name: str
-    argv: tuple[str, ...]
-    log: Path
-    environment: Mapping[str, str]
-    cwd: Path
-    stop_signal: signal.Signals = signal.SIGTERM
-    stop_whole_group: bool = False
-    user: tuple[int, int] | None = None
-    passes_closed_folders: bool = False
 
 
 @dataclass(slots=True)
@@ -41,12 +24,13 @@ class Part:
     """A command and the process that it has now; used by one thread only."""
 
     command: Command
+    spawn: Callable[[Command], Child] = execute
     restarts: int = 0
     health: str = "starting"
     last_exit: str = ""
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
     identity: ProcessIdentity | None = None
-    _process: subprocess.Popen[bytes] | None = None
+    _process: Child | None = None
     _log_start: int = 0
     _started_at_s: float = 0.0
     _ended_at_s: float | None = None
@@ -65,36 +49,22 @@ class Part:
         log = self.command.log
         if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
             log.replace(log.with_suffix(".log.1"))
-        user = "-" if self.command.user is None else "{}:{}".format(*self.command.user)
-        argv = [
-            *(sys.executable, "-I", "-S", str(WRAPPER), str(os.getpid()), str(int(self.command.stop_signal)), user),
-            *("yes" if self.command.passes_closed_folders else "no", *self.command.argv),
-        ]
-        with log.open("ab") as output:
-            self._log_start = output.tell()
-            self._process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=dict(self.command.environment),
-                cwd=self.command.cwd,
-                start_new_session=True,
-            )
-        self.identity = ProcessIdentity.of(self._process.pid)
+        self._log_start = log.stat().st_size if log.exists() else 0
         self.since = datetime.now(UTC)
+        self._process = self.spawn(self.command)
+        self.identity = ProcessIdentity.of(self._process.pid)
         self.health = "starting"
         self._started_at_s, self._ended_at_s = time.monotonic(), None
 
     def watch(self) -> bool:
         """Notice an end and start again when the back-off is over; True if anything changed."""
-        if self._process is None or self.is_running:
+        if self._process is None or (code := self._process.poll()) is None:
             return False
         now_s = time.monotonic()
         if self._ended_at_s is None:
             self._ended_at_s = now_s
             self._failures_in_a_row = 1 if now_s - self._started_at_s > STEADY_S else self._failures_in_a_row + 1
-            self.last_exit = f"{describe_exit(self._process.returncode)} at {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+            self.last_exit = f"{describe_exit(code)} at {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
             self.health = "restarting"
             return True
         if now_s - self._ended_at_s < BACK_OFF_S[min(self._failures_in_a_row, len(BACK_OFF_S)) - 1]:
@@ -115,7 +85,7 @@ class Part:
             self._process.wait(max(0.0, deadline_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             self._send(signal.SIGKILL, to_group=True)
-            self._process.wait()
+            self._process.wait(30)
             return False
         return True
 
@@ -154,22 +124,3 @@ class Part:
             "last_exit": self.last_exit,
             "log": str(self.command.log),
         }
-
-
-def describe_exit(code: int) -> str:
-    """How a process ended, in words."""
-    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
-def python(module: str, *arguments: str) -> tuple[str, ...]:
-    """The command line that runs a module with this interpreter."""
-    return (sys.executable, "-m", module, *arguments)
-
-
-def run_once(command: Sequence[str], environment: Mapping[str, str], log: Path, cwd: Path) -> int:
-    """Run a command to its end with its output appended to `log`; returns its exit code."""
-    with log.open("ab") as output:
-        return subprocess.run(
-            list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=dict(environment),
-            cwd=cwd, check=False, start_new_session=True,
-        ).returncode  # fmt: skip

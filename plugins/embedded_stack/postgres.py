@@ -15,8 +15,9 @@ from pathlib import Path
 import psycopg
 
 from embedded_stack import ports
+from embedded_stack.child import WRAPPER, Command
 from embedded_stack.errors import PartFailed, StackError
-from embedded_stack.part import Command, Part
+from embedded_stack.part import Part
 from embedded_stack.processes import MARK, ProcessIdentity
 from embedded_stack.state_folder import StateFolder, write_text
 
@@ -41,7 +42,7 @@ class EmbeddedPostgres:
     """The cluster of one state folder and the server over it."""
 
     def __init__(self, folder: StateFolder, password: str) -> None:
-        """Serve `folder`'s cluster; `password` is the superuser's."""
+        """Serve `folder`'s cluster on the port that it had, if that is free; `password` is the superuser's."""
         self._root = folder.postgres
         self.cluster = folder.postgres / "cluster"
         self._log = folder.logs / "postgres.log"
@@ -50,7 +51,7 @@ class EmbeddedPostgres:
         self._bin = binaries()
         self._user = _unprivileged() if os.geteuid() == 0 else None
         self._passes = self._user is not None and not (_is_open(self._bin / "postgres") and _is_open(self.cluster))
-        self.port = 0
+        self.port = self._choose_port()
         self.part: Part | None = None
 
     @property
@@ -73,7 +74,6 @@ class EmbeddedPostgres:
             self._initialise()
         self._check_version()
         self._end_leftover()
-        self.port = self._choose_port()
         settings = {
             "listen_addresses": ports.LOOPBACK,
             "port": str(self.port),
@@ -123,7 +123,6 @@ class EmbeddedPostgres:
                 return
 
     def _initialise(self) -> None:
-        self._root.mkdir(parents=True, exist_ok=True)
         made = self._root / "cluster.new"  # renamed when whole, so an interrupted initdb leaves no half cluster
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir(mode=0o700)
@@ -133,10 +132,9 @@ class EmbeddedPostgres:
             for path in (made, password_file):
                 os.chown(path, *self._user)
         user = "-" if self._user is None else "{}:{}".format(*self._user)
-        wrapper = Path(__file__).with_name("owned_exec.py")
         done = subprocess.run(
             [
-                *(sys.executable, "-I", "-S", str(wrapper), str(os.getpid()), str(int(signal.SIGKILL)), user),
+                *(sys.executable, "-I", "-S", str(WRAPPER), str(os.getpid()), str(int(signal.SIGKILL)), user),
                 *("yes" if self._passes else "no", str(self._bin / "initdb"), "-D", str(made), "-U", ADMIN),
                 *("--auth=scram-sha-256", f"--pwfile={password_file}", "--encoding=UTF8", "--locale=C"),
                 *("--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
@@ -172,6 +170,7 @@ class EmbeddedPostgres:
             port = 0
         if not port or not ports.is_free(port):
             port = ports.a_free_port()
+            self._root.mkdir(parents=True, exist_ok=True)
             write_text(remembered, f"{port}\n")
         return port
 
