@@ -41,11 +41,9 @@ class ComparingOperator(BatchOperator):
         if report.is_file():
             self.log.info("%s", f"the same models were compared on the same data before: {report}")
         else:
-            rival = ["--champion", champion.facts.uri] if champion else []
-            found = self.run_job(
-                EVALUATE, "--challenger", model["model_uri"], *rival, "--manifest", data["manifests"][day]
-            )
-            self._keep(report, found)
+            spec = report.with_suffix(".spec.json")
+            _write(spec, _evaluation_spec(model, data, champion))
+            _write(report, self.run_job(EVALUATE, spec, result_option=""))
         return {
             "report": str(report),
             "comparison_digest": digest,
@@ -57,13 +55,27 @@ class ComparingOperator(BatchOperator):
 
     @staticmethod
     def read_report(report: str) -> dict[str, Any]:
-        """The comparison at that place."""
+        """What was measured of `challenger`, `champion` (None if there was none) and `base_rate`."""
         found: dict[str, Any] = json.loads(Path(report).read_text())
-        return found
+        return {name: found[name] for name in ("challenger", "champion", "base_rate")}
 
-    @staticmethod
-    def _keep(report: Path, found: Mapping[str, Any]) -> None:
-        report.parent.mkdir(parents=True, exist_ok=True)
-        partial = report.with_name(f".{report.name}.{os.getpid()}")
-        partial.write_text(json.dumps(found, indent=1))
-        partial.replace(report)
+
+def _evaluation_spec(model: Mapping[str, Any], data: Mapping[str, Any], champion: Model | None) -> dict[str, Any]:
+    day = data["day"]
+    spec: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "challenger": {"path": model["model_uri"], "digest": model["model_digest"]},
+        "partitions": [{"date": day, "manifest": data["manifests"][day], "digest": data["digests"][day]}],
+    }
+    if champion is not None:
+        facts = champion.facts
+        spec["champion"] = {"path": facts.uri, "digest": facts.model_digest, "model_id": str(champion.model_id)}
+    return spec
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON that a reader sees whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(content, indent=1))
+    partial.replace(path)

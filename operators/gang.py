@@ -89,6 +89,9 @@ class GangOperator(BaseOperator):
         checkpoint_grace: timedelta = timedelta(seconds=30),
         **kwargs: Any,
     ) -> None:
+        if getattr(self, "_BaseOperator__from_mapped", False):  # a mapped task is made with all of Airflow's defaults
+            for name in (*OURS, "retry_policy"):
+                kwargs.pop(name, None)
         for name, instead in OURS.items():
             if name in kwargs:
                 raise AirflowException(

@@ -54,9 +54,13 @@ def decide(
         )
     if (production.model.model_id if production else None) != compared_with:
         return Decision(False, "the champion has changed since the comparison", is_comparable=False)
-    auc = float(metrics["challenger"]["auc"])
+    auc = metrics["challenger"]["auc"]
     rival = f"model {compared_with}" if production else "the base rate"
-    rival_auc = float(metrics["champion"]["auc"]) if production else BASE_RATE_AUC
+    rival_auc = metrics["champion"]["auc"] if production else BASE_RATE_AUC
+    if auc is None or rival_auc is None:
+        return Decision(
+            False, f"model {model_id} is registered only: on a day whose flights all end alike, AUC has no meaning"
+        )
     found = f"AUC {auc:.4f} against {rival_auc:.4f} of {rival}: {auc - rival_auc:+.4f}, margin {margin:g}"
     if auc - rival_auc < margin:
         return Decision(False, f"model {model_id} is registered only: {found}")

@@ -63,6 +63,9 @@ def test_a_better_model_becomes_the_champion_with_its_reason() -> None:
             id="the first, no better than the base rate",
         ),
         pytest.param(
+            {"metrics": {"challenger": {"auc": None}, "champion": {"auc": None}}}, "AUC has no meaning", id="one class"
+        ),
+        pytest.param(
             {"production": a_champion(7, day(11)), "moves": [a_move(7, "dag/run-7")]},
             "promoted by this run before .move 4.; it is the champion",
             id="promoted before",
