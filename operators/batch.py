@@ -22,14 +22,11 @@ class BatchOperator(BaseOperator):
         super().__init__(**kwargs)
         self._job: JobProcess | None = None
 
-    def run_job(
-        self, *arguments: str | Path, result_option: str = "--json-result", may_fail: Sequence[int] = ()
-    ) -> Mapping[str, Any]:
+    def run_job(self, *arguments: str | Path, may_fail: Sequence[int] = ()) -> Mapping[str, Any]:
         """Run the job with `--json-result FILE` added, and return what it wrote there.
 
         Args:
             arguments: the module and its arguments.
-            result_option: another name for that option; "" for a job that takes the file as its last argument.
             may_fail: exit codes after which there is a result all the same.
 
         Raises:
@@ -37,7 +34,7 @@ class BatchOperator(BaseOperator):
         """
         with tempfile.TemporaryDirectory(prefix="job-", dir=places.scratch_dir()) as folder:
             result = Path(folder) / "result.json"
-            command = [*map(str, arguments), *([result_option] if result_option else []), str(result)]
+            command = [*map(str, arguments), "--json-result", str(result)]
             self.log.info("%s", f"$ python -m {' '.join(command)}")
             self._job = JobProcess(command, lambda line: self.log.info("%s", line), cwd=Path(folder))
             try:

@@ -41,9 +41,10 @@ class ComparingOperator(BatchOperator):
         if report.is_file():
             self.log.info("%s", f"the same models were compared on the same data before: {report}")
         else:
-            spec = report.with_suffix(".spec.json")
-            _write(spec, _evaluation_spec(model, data, champion))
-            _write(report, self.run_job(EVALUATE, spec, result_option=""))
+            arguments = ["--challenger", model["model_uri"], "--challenger-digest", model["model_digest"]]
+            if champion is not None:
+                arguments += ["--champion", champion.facts.uri, "--champion-digest", champion.facts.model_digest]
+            _write(report, self.run_job(EVALUATE, *arguments, "--manifest", data["manifests"][day]))
         return {
             "report": str(report),
             "comparison_digest": digest,
@@ -54,23 +55,10 @@ class ComparingOperator(BatchOperator):
         }
 
     @staticmethod
-    def read_report(report: str) -> dict[str, Any]:
+    def read_metrics(report: str) -> dict[str, Any]:
         """What was measured of `challenger`, `champion` (None if there was none) and `base_rate`."""
-        found: dict[str, Any] = json.loads(Path(report).read_text())
-        return {name: found[name] for name in ("challenger", "champion", "base_rate")}
-
-
-def _evaluation_spec(model: Mapping[str, Any], data: Mapping[str, Any], champion: Model | None) -> dict[str, Any]:
-    day = data["day"]
-    spec: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
-        "challenger": {"path": model["model_uri"], "digest": model["model_digest"]},
-        "partitions": [{"date": day, "manifest": data["manifests"][day], "digest": data["digests"][day]}],
-    }
-    if champion is not None:
-        facts = champion.facts
-        spec["champion"] = {"path": facts.uri, "digest": facts.model_digest, "model_id": str(champion.model_id)}
-    return spec
+        found: dict[str, Any] = json.loads(Path(report).read_text())["metrics"]
+        return found
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

@@ -37,7 +37,7 @@ class EvaluateOperator(ComparingOperator):
         against = f"model {champion.model_id}, the champion as of that day" if champion else "the base rate alone"
         self.log.info("%s", f"comparing on {self.data['day']} with {against}")
         compared = self.compare(self.model, self.data, champion)
-        for who, metrics in self.read_report(compared["report"]).items():
+        for who, metrics in self.read_metrics(compared["report"]).items():
             self.log.info("%s", f"{who}: {_listed(metrics)}")
         return compared
 

@@ -81,7 +81,7 @@ class PromoteOperator(ComparingOperator):
                 uri=str(kept),
                 model_digest=trained["model_digest"],
                 code_version=trained["code_version"],
-                metrics=self.read_report(self.report["report"]),
+                metrics=self.read_metrics(self.report["report"]),
             )
         )
         self.log.info("%s", f"model {model.model_id} of {self.recipe!r} is registered: {kept}")
@@ -91,7 +91,7 @@ class PromoteOperator(ComparingOperator):
         compared: Mapping[str, Any] = self.report
         for _ in range(TRIES):
             production = models.champion(self.recipe)
-            metrics = self.read_report(compared["report"])
+            metrics = self.read_metrics(compared["report"])
             decision = decide(
                 model.model_id,
                 run,

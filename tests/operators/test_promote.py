@@ -21,17 +21,15 @@ from operators.registries import day_end, day_start
 
 # A model's AUC is what its folder's file says; each comparison that is really made leaves a line.
 EVALUATES = """
-    spec, report = map(Path, sys.argv[1:])
-    asked = json.loads(spec.read_text())
+    def measured(option):
+        return {"auc": float(Path(given[option][0], "auc").read_text()), "log_loss": 0.5} if option in given else None
 
-    def measured(name):
-        return {"auc": float(Path(asked[name]["path"], "auc").read_text()), "log_loss": 0.5} if name in asked else None
-
-    with Path(asked["challenger"]["path"]).parent.joinpath("comparisons-made").open("a") as made:
+    assert len(given["--challenger-digest"][0]) > 8
+    with Path(given["--challenger"][0]).parent.joinpath("comparisons-made").open("a") as made:
         made.write("one\\n")
-    report.write_text(json.dumps(
-        {"challenger": measured("challenger"), "champion": measured("champion"), "base_rate": {"rate": 0.2}}
-    ))
+    answer(metrics={
+        "challenger": measured("--challenger"), "champion": measured("--champion"), "base_rate": {"rate": 0.2}
+    })
 """
 
 
@@ -176,6 +174,6 @@ def test_what_a_report_holds_is_kept_with_the_model(lab: Lab) -> None:
     report = lab.evaluated(lab.trained("first", 0.62, "2013-01-10"), "2013-01-10")
     lab.promoted(report)
     (model,) = lab.registry.models("flights")
-    assert model.facts.metrics == json.loads(Path(report["report"]).read_text())
+    assert model.facts.metrics == json.loads(Path(report["report"]).read_text())["metrics"]
     assert isinstance(model.facts, NewModel)
     assert model.facts.data_until == day_start("2013-01-10")
