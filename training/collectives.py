@@ -28,11 +28,11 @@ def peers() -> Iterator[None]:
     try:
         yield
     except dist.DistError as error:
-        raise PeerLost(f"another rank went away: {error}") from error
+        raise PeerLost(f"gloo: another rank went away: {error}") from error
     except RuntimeError as error:  # gloo raises it bare
         if "gloo" not in str(error) and "Connection" not in str(error):
             raise
-        raise PeerLost(f"another rank went away: {error}") from error
+        raise PeerLost(f"gloo: another rank went away: {error}") from error
 
 
 @contextmanager

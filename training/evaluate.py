@@ -1,15 +1,19 @@
-"""`python -m training.evaluate EVAL_SPEC.json REPORT.json`: two models and the base rate, on days that none has seen."""
+"""Two models and the base rate, measured on days that neither model has seen.
+
+`python -m training.evaluate --challenger MODEL_DIR [--champion MODEL_DIR] --manifest FILE... --json-result REPORT`
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import torch
-from pydantic import Field
 
 from training import exported_model
 from training.data import read_flights
@@ -17,68 +21,50 @@ from training.exit_codes import BadData, BadSpec, ExitCode, TrainingEnd
 from training.exported_model import ExportedModel
 from training.files import write_json
 from training.metrics import auc, calibration, expected_calibration_error, log_loss
-from training.run_spec import Partition, Sha256, SpecModel, load_as
+from training.partitions import refer
+from training.run_spec import Partition
+
+SCHEMA_VERSION = 1
 
 
-class EvaluatedModel(SpecModel):
-    """A model to evaluate: its folder and its digest."""
-
-    path: str
-    digest: Sha256
-    model_id: str = ""
-
-
-class EvaluationSpec(SpecModel):
-    """What to compare, and on which days."""
-
-    schema_version: Literal[1] = 1
-    challenger: EvaluatedModel
-    champion: EvaluatedModel | None = None
-    partitions: tuple[Partition, ...] = Field(min_length=1)
-
-
-def evaluate(spec: EvaluationSpec) -> dict[str, Any]:
+def evaluate(
+    challenger: ExportedModel, champion: ExportedModel | None, partitions: Sequence[Partition]
+) -> dict[str, Any]:
     """The report: the same measures for challenger and champion, and the log loss of the base rate.
 
     The base rate is that of the challenger's training window: what one would predict knowing nothing of a flight.
 
     Raises:
         BadSpec: a model has seen one of the days.
-        BadData: a model or a partition isn't what it should be, or the days hold no flights.
+        BadData: a partition isn't what its manifest says, or the days hold no flights.
     """
-    challenger = _load(spec.challenger, spec)
-    champion = _load(spec.champion, spec) if spec.champion else None
-    flights = read_flights(spec.partitions)
-    days = [partition.date.isoformat() for partition in spec.partitions]
+    days = [partition.date.isoformat() for partition in partitions]
+    for role, model in (("challenger", challenger), ("champion", champion)):
+        if model is not None and min(days) < model.card.data_until.isoformat():
+            raise BadSpec(
+                f"evaluation: partition {min(days)} was asked for, but the {role} (model {model.digest[:12]}) has seen "
+                f"days until {model.card.data_until} (exclusive; data_until in its model.json). Evaluate on later days, "
+                "or an older model."
+            )
+    flights = read_flights(partitions)
     if not len(flights):
         raise BadData(
             f"evaluation: {', '.join(days)}: no flights in these partitions. Evaluate on days that have some."
         )
     late = flights["late"].to_numpy().astype(np.float64)
     rate = challenger.card.late_rate
+    guess = {"rate": rate, "auc": 0.5, "log_loss": log_loss(late, np.full(len(late), rate))}
     return {
-        "schema_version": 1,
-        "challenger": _measured(challenger, flights),
-        "champion": _measured(champion, flights) if champion else None,
-        "base_rate": {
-            "rate": rate,
-            "log_loss": log_loss(late, np.full(len(late), rate)),
-            "observed": float(late.mean()),
-        },
+        "schema_version": SCHEMA_VERSION,
         "days": days,
         "samples": len(flights),
+        "observed_rate": float(late.mean()),
+        "metrics": {
+            "challenger": _measured(challenger, flights),
+            "champion": _measured(champion, flights) if champion else None,
+            "base_rate": guess,
+        },
     }
-
-
-def _load(named: EvaluatedModel, spec: EvaluationSpec) -> ExportedModel:
-    model = exported_model.load(Path(named.path), named.digest)
-    first = min(partition.date for partition in spec.partitions)
-    if first < model.card.data_until:
-        raise BadSpec(
-            f"evaluation spec: partition {first} is asked for, but model {named.path} has seen days until "
-            f"{model.card.data_until} (exclusive; model.json, data_until). Evaluate on later days, or an older model."
-        )
-    return model
 
 
 def _measured(model: ExportedModel, flights: pa.Table) -> dict[str, Any]:
@@ -95,17 +81,37 @@ def _measured(model: ExportedModel, flights: pa.Table) -> dict[str, Any]:
     }
 
 
-def main(arguments: list[str]) -> int:
-    """Evaluate what the spec says; returns the exit code. A report is whole, or there is none."""
-    if len(arguments) != 2:
-        sys.stderr.write("usage: python -m training.evaluate EVAL_SPEC.json REPORT.json\n")
-        return ExitCode.BAD_SPEC
-    spec_path, report_path = map(Path, arguments)
+class _Arguments(argparse.ArgumentParser):
+    """Ends a misuse as the contract says, not with argparse's 2."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadSpec(f"evaluation: {message}.\n{self.format_usage().strip()}")
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = _Arguments(prog="python -m training.evaluate", description=__doc__.partition("\n")[0])
+    for role in ("challenger", "champion"):
+        is_needed = role == "challenger"
+        parser.add_argument(
+            f"--{role}", type=Path, required=is_needed, metavar="MODEL_DIR", help=f"the {role}'s folder"
+        )
+        parser.add_argument(f"--{role}-digest", metavar="SHA256", help="refuse the model if this isn't its digest")
+    parser.add_argument(
+        "--manifest", type=Path, action="append", required=True, metavar="FILE", help="of a day's partition; repeatable"
+    )
+    parser.add_argument("--json-result", type=Path, required=True, metavar="REPORT", help="where the report goes")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Evaluate what the arguments say; returns the exit code. A report is whole, or there is none."""
     torch.set_num_threads(1)
     try:
-        report = evaluate(load_as(EvaluationSpec, spec_path, "evaluation spec"))
-        report_path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(report_path, report)
+        given = _parsed(arguments)
+        challenger = exported_model.load(given.challenger, given.challenger_digest)
+        champion = exported_model.load(given.champion, given.champion_digest) if given.champion else None
+        report = evaluate(challenger, champion, [refer(manifest) for manifest in given.manifest])
+        write_json(given.json_result, report)
     except TrainingEnd as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
@@ -119,10 +125,10 @@ def main(arguments: list[str]) -> int:
 def _summary(report: dict[str, Any]) -> str:
     lines = [f"evaluated on {', '.join(report['days'])}: {report['samples']} flights"]
     for name in ("challenger", "champion"):
-        if measured := report[name]:
+        if measured := report["metrics"][name]:
             ranking = "not defined" if measured["auc"] is None else f"{measured['auc']:.4f}"
             lines.append(f"{name}: AUC {ranking}  log loss {measured['log_loss']:.4f}  ECE {measured['ece']:.4f}")
-    lines.append(f"base rate: log loss {report['base_rate']['log_loss']:.4f}")
+    lines.append(f"base rate: log loss {report['metrics']['base_rate']['log_loss']:.4f}")
     return "\n".join(lines) + "\n"
 
 

@@ -14,7 +14,6 @@ class ExitCode(IntEnum):
     BAD_DATA = 65
     PROGRAM_ERROR = 70
     INTERRUPTED = 75
-    LOST = 137
 
 
 class TrainingEnd(Exception):
@@ -49,5 +48,3 @@ class Superseded(TrainingEnd):
 
 class PeerLost(TrainingEnd):
     """Another rank went away in the middle of a collective; its own end says why, this one only follows from it."""
-
-    exit_code = ExitCode.LOST

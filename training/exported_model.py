@@ -106,8 +106,8 @@ def export(folder: Path, card: ModelCard, weights: dict[str, Tensor]) -> str:
     return digest
 
 
-def load(folder: Path, digest: str) -> ExportedModel:
-    """Read a model and hold it against its manifest and the digest it is known by.
+def load(folder: Path, digest: str | None = None) -> ExportedModel:
+    """Read a model and hold it against its manifest and, if given, the digest that it is known by.
 
     Raises:
         BadData: something is missing, changed, or of a newer version; names the file.
@@ -120,8 +120,9 @@ def load(folder: Path, digest: str) -> ExportedModel:
             raise BadData(
                 f"model {folder}: schema {schema} is newer than {SCHEMA}, which this trainer reads. {next_step}"
             )
-        if digest_of(files) != digest:
-            raise BadData(f"model {folder}: its digest is {digest_of(files)}, asked for is {digest}. {next_step}")
+        found_digest = digest_of(files)
+        if digest not in (None, found_digest):
+            raise BadData(f"model {folder}: its digest is {found_digest}, asked for is {digest}. {next_step}")
         for file in files:
             found = sha256_of(folder / file["path"])
             if found != file["sha256"]:
@@ -129,6 +130,6 @@ def load(folder: Path, digest: str) -> ExportedModel:
                     f"model file {folder / file['path']}: sha256 {found}, expected {file['sha256']}. {next_step}"
                 )
         card = ModelCard.from_json(json.loads((folder / CARD).read_bytes()))
-        return ExportedModel(card, load_file(folder / WEIGHTS), digest)
+        return ExportedModel(card, load_file(folder / WEIGHTS), found_digest)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadData(f"model {folder}: can't be read: {error!r}. {next_step}") from error

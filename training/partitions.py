@@ -27,13 +27,18 @@ class VerifiedPartition:
     columns: dict[str, str]
 
 
-def refer(day: datetime.date, manifest: Path) -> Partition:
+def refer(manifest: Path) -> Partition:
     """The partition whose manifest lies at `manifest`, as a RunSpec names it: with the digest of what it says now.
 
     Raises:
         BadData: there is no such manifest, or none that can be read.
     """
-    return Partition(date=day, manifest=str(manifest), digest=content_digest(_read(day, manifest), manifest))
+    content = _read(manifest)
+    try:
+        day = datetime.date.fromisoformat(content["partition"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadData(f"manifest {manifest}: partition = {content.get('partition')!r} is no day. {REBUILD}") from error
+    return Partition(date=day, manifest=str(manifest), digest=content_digest(content, manifest))
 
 
 def verify(partition: Partition) -> VerifiedPartition:
@@ -43,7 +48,11 @@ def verify(partition: Partition) -> VerifiedPartition:
         BadData: something differs or is missing; names the file, what was expected and what was found.
     """
     path = Path(partition.manifest)
-    content = _read(partition.date, path)
+    content = _read(path)
+    if content.get("partition") != partition.date.isoformat():
+        raise BadData(
+            f"partition {partition.date}: manifest {path} is of {content.get('partition')!r}. Name the one of the day."
+        )
     found = content_digest(content, path)
     if found != partition.digest:
         raise BadData(
@@ -75,20 +84,17 @@ def content_digest(content: dict[str, Any], path: Path) -> str:
     return hashlib.sha256(json.dumps(counted, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _read(day: datetime.date, path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_bytes())
     except FileNotFoundError as error:
-        raise BadData(f"partition {day}: manifest {path} is missing. {REBUILD}") from error
+        raise BadData(f"manifest {path} is missing. {REBUILD}") from error
     except (OSError, ValueError) as error:
-        raise BadData(f"partition {day}: manifest {path} can't be read: {error}. {REBUILD}") from error
-    if not isinstance(content, dict) or content.get("partition") != day.isoformat():
-        found = content.get("partition") if isinstance(content, dict) else type(content).__name__
-        raise BadData(f"partition {day}: manifest {path} is of partition {found!r}. Name the manifest of {day}.")
-    version = content.get("schema_version")
-    if version != SCHEMA_VERSION:
+        raise BadData(f"manifest {path} can't be read: {error}. {REBUILD}") from error
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or version != SCHEMA_VERSION:
         raise BadData(
-            f"partition {day}: manifest {path} has schema_version {version!r}; this trainer reads {SCHEMA_VERSION} "
+            f"manifest {path} has schema_version {version!r}; this trainer reads {SCHEMA_VERSION} "
             "(training/partitions.py). Build the partition with the matching version."
         )
     return content

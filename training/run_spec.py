@@ -6,7 +6,7 @@ import datetime
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -106,33 +106,23 @@ def load(path: Path) -> RunSpec:
     Raises:
         BadSpec: it can't be read, is of a newer version or asks for what can't be; it names file, field and value.
     """
-    return load_as(RunSpec, path, "run spec")
-
-
-Model = TypeVar("Model", bound=BaseModel)
-
-
-def load_as(model: type[Model], path: Path, what: str) -> Model:
-    """Read JSON into a strict model.
-
-    Raises:
-        BadSpec: as for `load`.
-    """
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise BadSpec(f"{what} {path}: can't be read: {error}. Write it again, or name another file.") from error
-    version = content.get("schema_version", SCHEMA_VERSION) if isinstance(content, dict) else SCHEMA_VERSION
+        raise BadSpec(f"run spec {path}: can't be read: {error}. Write it again, or name another file.") from error
+    version = content.get("schema_version") if isinstance(content, dict) else None
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise BadSpec(
-            f"{what} {path}: schema_version = {version} is newer than {SCHEMA_VERSION}, the newest that this trainer "
+            f"run spec {path}: schema_version = {version} is newer than {SCHEMA_VERSION}, the newest that this trainer "
             "knows (training/run_spec.py). Run it with a newer trainer."
         )
     try:
-        return model.model_validate(content)
+        return RunSpec.model_validate(content)
     except ValidationError as error:
-        raise BadSpec(f"{what} {path}: {describe(error)} Allowed: training/{_module_of(model)}.py. "
-                      "Correct it and submit again.") from error  # fmt: skip
+        raise BadSpec(
+            f"run spec {path}: {describe(error)} What is allowed stands in training/run_spec.py. Correct it where the "
+            "run was asked for, and submit again."
+        ) from error
 
 
 def describe(error: ValidationError) -> str:
@@ -157,7 +147,3 @@ def _problems(error: ValidationError) -> Iterable[str]:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _module_of(model: type[BaseModel]) -> str:
-    return model.__module__.rpartition(".")[2]
