@@ -31,9 +31,9 @@ def tick(ledger: Ledger) -> tuple[Action, ...]:
             continue
 
 
-def launch(ledger: Ledger) -> list[OutboxItem]:
+def launch(ledger: Ledger, host_id: str = HOST) -> list[OutboxItem]:
     """Carry out what lies in the outbox for the host, as a backend that always succeeds."""
-    items = ledger.claim_outbox(HOST)
+    items = ledger.claim_outbox(host_id)
     for item in items:
         ledger.finish_outbox(item.number, backend_ref=ref(item.key))
     return items
@@ -44,17 +44,17 @@ def ref(key: AttemptKey) -> str:
     return f"supervisor of {key}"
 
 
-def running(ledger: Ledger, request: GangRequest, *, step: int = 10, committed: int | None = None) -> AttemptKey:
+def running(ledger: Ledger, request: GangRequest, *, step: int = 10, host_id: str = HOST) -> AttemptKey:
     """Submit (or take up) the gang and bring its next attempt to RUNNING."""
     if ledger.state(request.gang_id) is None:
         ledger.submit(request, a_claim())
     tick(ledger)
-    launch(ledger)
+    launch(ledger, host_id)
     record = ledger.state(request.gang_id)
     assert record is not None
     key = AttemptKey(record.gang_id, record.submission, record.attempt)
     assert ledger.start(key, ref(key)), record
-    ledger.renew(key, Progress(step=step, claimed_attempt=key.attempt, last_committed_step=committed))
+    ledger.renew(key, Progress(step=step, claimed_attempt=key.attempt))
     return key
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gang_controller.controller import GangController
-from gang_ledgers.ledger import Ledger, NodeRecord
+from gang_ledgers.ledger import HostTaken, Ledger, NodeRecord
 
 if TYPE_CHECKING:
     from model_registry.registry import ModelRegistry
 
 LOCAL_POOL = "local"
+
+log = logging.getLogger(__name__)
 
 
 class NotWired(Exception):
@@ -62,7 +65,11 @@ def open_controller(home: Path | None = None) -> GangController:
     from gang_backends.local_process import LocalProcessBackend
 
     ledger = open_ledger(home)
-    ledger.register_node(local_node())
+    try:
+        ledger.register_node(local_node())
+    except HostTaken as error:
+        # Looking, releasing and cancelling must go on working; gangs are not launched here until that is settled.
+        log.error("this host does not serve gang pool '%s': %s", LOCAL_POOL, error)
     backend = LocalProcessBackend(runs_dir=runs_dir(home), ledger_url_file=ledger_url_file(home))
     return GangController(ledger, {LOCAL_POOL: backend}, host_id=this_host_id())
 

@@ -1,4 +1,4 @@
-"""The outage rule: time in which neither a tick nor a supervisor was heard of is not held against any lease."""
+"""The outage rule: time in which neither a tick nor a supervisor was heard of is held against nobody."""
 
 from __future__ import annotations
 
@@ -6,43 +6,71 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Column, Connection, Engine, select, update
 
+from gang_ledgers.sql_change import changing
 from gang_ledgers.sql_engine import latest_time, writing
-from gang_ledgers.sql_tables import attempts, ledger_contact
+from gang_ledgers.sql_rows import SubmissionRow
+from gang_ledgers.sql_tables import attempts, ledger_contact, submissions
 
 _OFTEN_ENOUGH = timedelta(seconds=1)
 
 
 def keep_contact(engine: Engine, outage_after: timedelta) -> None:
-    """Note that somebody was heard of now; if nobody was for a while, extend every lease and start-by by that gap.
+    """Note that somebody was heard of now; after an outage, move every lease, start-by and clock on by the gap.
 
-    Its transaction is its own, and held for a moment: it takes no lock that a change waits for while holding another.
+    So a machine that was switched off for a night finds its gangs as it left them, neither expired nor at a limit.
     """
     with writing(engine) as connection:
-        last = connection.execute(select(ledger_contact.c.at)).scalar_one()
-        now = latest_time(connection)
-        gap = now - last
+        last, gap = _gap(connection)
         if gap < _OFTEN_ENOUGH:
             return
-        # Of several that see the same gap, one extends.
-        is_first = (ledger_contact.c.id == 1) & (ledger_contact.c.at == last)
-        noted = connection.execute(update(ledger_contact).where(is_first).values(at=now))
-        if noted.rowcount == 1 and gap > outage_after:
-            _extend(connection, attempts.c.lease_expires_at, gap)
-            _extend(connection, attempts.c.start_by, gap)
+        if gap <= outage_after:
+            _note(connection, last, last + gap)
+            return
+    with changing(engine) as change:
+        last, gap = _gap(change.connection)
+        # Of several that see the same gap, one moves things on.
+        if gap > outage_after and _note(change.connection, last, last + gap):
+            _move_on(change.connection, last, gap)
 
 
-def _extend(connection: Connection, column: Column[datetime], gap: timedelta) -> None:
-    query = select(attempts.c.gang_id, attempts.c.submission, attempts.c.attempt, column.label("at")).where(
-        attempts.c.ended_at.is_(None), column.is_not(None)
-    )
-    for row in connection.execute(query).all():
-        connection.execute(
-            update(attempts)
-            .where(
-                attempts.c.gang_id == row.gang_id,
-                attempts.c.submission == row.submission,
-                attempts.c.attempt == row.attempt,
-                column == row.at,  # renewed in between: nothing to extend
+def _gap(connection: Connection) -> tuple[datetime, timedelta]:
+    last = connection.execute(select(ledger_contact.c.at)).scalar_one()
+    return last, latest_time(connection) - last
+
+
+def _note(connection: Connection, last: datetime, now: datetime) -> bool:
+    is_unchanged = (ledger_contact.c.id == 1) & (ledger_contact.c.at == last)
+    return connection.execute(update(ledger_contact).where(is_unchanged).values(at=now)).rowcount == 1
+
+
+def _move_on(connection: Connection, last: datetime, gap: timedelta) -> None:
+    """Submissions first, then attempts: the order in which a renewal takes the same rows."""
+    for row in connection.execute(select(submissions).where(submissions.c.ended_at.is_(None))).all():
+        if row.state_since <= last:
+            connection.execute(
+                update(submissions)
+                .where(submissions.c.gang_id == row.gang_id, submissions.c.submission == row.submission)
+                .values(state_since=row.state_since + gap)
             )
-            .values({column: row.at + gap})
+    for row in connection.execute(select(attempts).where(attempts.c.ended_at.is_(None))).all():
+        _extend(connection, row, attempts.c.lease_expires_at, row.lease_expires_at, gap)
+        _extend(connection, row, attempts.c.start_by, row.start_by, gap)
+        if row.admitted_at <= last:  # the clock of a start counts from here
+            _extend(connection, row, attempts.c.admitted_at, row.admitted_at, gap)
+
+
+def _extend(
+    connection: Connection, row: SubmissionRow, column: Column[datetime], at: datetime | None, gap: timedelta
+) -> None:
+    if at is None:
+        return
+    connection.execute(
+        update(attempts)
+        .where(
+            attempts.c.gang_id == row.gang_id,
+            attempts.c.submission == row.submission,
+            attempts.c.attempt == row.attempt,
+            column == at,  # renewed in between: nothing to extend
         )
+        .values({column: at + gap})
+    )

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from gang_ledgers.ledger import LedgerUnavailable
 
@@ -120,6 +121,8 @@ def unavailable_as_ours() -> Iterator[None]:
         if isinstance(error, OperationalError | InterfaceError):
             raise LedgerUnavailable(f"the ledger's database does not answer: {_first_line(error)}") from error
         raise
+    except PoolTimeout as error:
+        raise LedgerUnavailable(f"all of this process's connections to the ledger are in use: {error}") from error
 
 
 def _first_line(error: DBAPIError) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,15 @@ class Stage:
             self.controller.tick()
             self.backend.live()
 
+    def until(self, is_so: Callable[[], bool], what: str) -> None:
+        """Rounds until something is so."""
+
+        def is_so_after_a_round() -> bool:
+            self.rounds(1)
+            return is_so()
+
+        until(is_so_after_a_round, what)
+
     def record(self, gang_id: str = GANG.gang_id) -> GangRecord:
         record = self.controller.state(gang_id)
         assert record is not None
@@ -51,15 +61,15 @@ class Stage:
         record = self.record(gang_id)
         return AttemptKey(gang_id, record.submission, record.attempt)
 
-    def run(self, gang_id: str = GANG.gang_id, **fields: object) -> AttemptKey:
+    def run(self, gang_id: str = GANG.gang_id, **fields: Any) -> AttemptKey:
         """Submit the gang, unless it is known, and bring its next attempt to RUNNING."""
         if self.controller.state(gang_id) is None:
             self.controller.submit(a_gang(gang_id, **fields), a_claim())
-        until(lambda: self.rounds(1) or self.state(gang_id) is GangState.RUNNING, f"{gang_id} runs")
+        self.until(lambda: self.state(gang_id) is GangState.RUNNING, f"{gang_id} runs")
         return self.key(gang_id)
 
     def until_ended(self, gang_id: str = GANG.gang_id) -> GangState:
-        until(lambda: self.rounds(1) or self.state(gang_id) in ENDED, f"{gang_id} ends")
+        self.until(lambda: self.state(gang_id) in ENDED, f"{gang_id} ends")
         return self.state(gang_id)
 
 
@@ -210,7 +220,7 @@ def test_gang_goes_on_when_its_supervisor_was_killed_and_that_is_proven(stages: 
     stage = stages(lease=200 * MS, claim_for={"launch": 5000 * MS, "stop": 50 * MS, "probe": 50 * MS})
     first = stage.run()
     stage.backend.kill_supervisor(first)
-    until(lambda: stage.rounds(1) or stage.key().attempt == 2, "the next attempt is admitted")
+    stage.until(lambda: stage.key().attempt == 2, "the next attempt is admitted")
     row = next(row for row in stage.controller.history(GANG.gang_id) if row.event == "ended")
     assert row.sentence == "supervisor lost: its supervisor's pid is gone"
     assert overlaps(stage.controller.history()) == []
@@ -257,7 +267,7 @@ def test_cleared_gang_stops_and_goes_on_when_its_task_asks_again(stage: Stage) -
     first = stage.run()
     assert stage.controller.submit(GANG, a_claim("try-2", 2)).how is How.RESUMED
     assert not stage.controller.release(GANG.gang_id, "try-1", "airflow", "cleared: the old trigger, late")
-    until(lambda: stage.rounds(1) or stage.key().attempt == 2, "the next attempt is admitted")
+    stage.until(lambda: stage.key().attempt == 2, "the next attempt is admitted")
     assert stage.run().submission == first.submission
     assert stage.record().infrastructure_ends == 0
 
@@ -288,7 +298,7 @@ def test_gang_goes_on_when_it_is_asked_for_between_release_and_end(stage: Stage)
     stage.run()
     stage.controller.release(GANG.gang_id, "try-1", "airflow", "cleared")
     stage.controller.submit(GANG, a_claim("try-2", 2))
-    until(lambda: stage.rounds(1) or stage.key().attempt == 2, "the next attempt is admitted")
+    stage.until(lambda: stage.key().attempt == 2, "the next attempt is admitted")
     stage.backend.finish(stage.run(), 0)
     assert stage.state() is GangState.SUCCEEDED
 
@@ -324,9 +334,7 @@ def test_gang_is_launched_once_when_the_claimer_died_after_the_launch(stages: Ca
     (item,) = stage.ledger.claim_outbox(HOST)
     stage.backend.launch(LaunchOrder(item.key, item.request, item.placement, item.run_dir), {})  # and then it dies
     assert stage.run() == item.key
-    until(
-        lambda: stage.rounds(1) or "launched" in [row.event for row in stage.controller.history()], "launched is noted"
-    )
+    stage.until(lambda: "launched" in [row.event for row in stage.controller.history()], "launched is noted")
     assert list(stage.backend.attempts) == [item.key]
 
 
@@ -376,4 +384,4 @@ def test_host_says_what_still_runs_when_the_grace_is_over(stage: Stage) -> None:
     assert (done.asked, done.still_running, done.is_complete) == ((key,), (key,), False)
     assert stage.state() is GangState.STOPPING
     stage.controller.open_host()
-    until(lambda: stage.rounds(1) or stage.key().attempt == 2, "it stops, and goes on")
+    stage.until(lambda: stage.key().attempt == 2, "it stops, and goes on")

@@ -8,7 +8,8 @@ import pytest
 
 from gang_controller import wiring
 from gang_ledgers.ledger import RequestRefused
-from tests.builders import a_claim, a_gang
+from tests.builders import a_claim, a_gang, a_node_record
+from tests.ledger_steps import running
 
 
 @pytest.fixture
@@ -43,6 +44,20 @@ def test_home_that_is_named_outranks_the_environment(home: Path, monkeypatch: py
     assert wiring.ledger_url_file(home) == home / "ledger.url"
     monkeypatch.setenv("PHALANX_HOME", str(home))
     assert wiring.runs_dir() == home / "runs"
+
+
+def test_controller_opens_and_looks_when_the_pool_belongs_to_another_host(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    elsewhere = wiring.open_ledger(home)
+    elsewhere.register_node(a_node_record(host_id="another host"))
+    key = running(elsewhere, a_gang(), host_id="another host")
+    controller = wiring.open_controller(home)
+    assert f"still holds {key}" in caplog.text
+    assert controller.release(key.gang_id, None, "operator", "cancelled")
+    assert controller.tick().carried_out == 0, "what is to be done there is left to that host"
+    for ledger in (elsewhere, controller):
+        ledger.close()
 
 
 def test_registry_lies_in_the_ledgers_database(home: Path) -> None:

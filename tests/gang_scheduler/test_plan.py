@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ def only(actions: tuple[Action, ...]) -> Action:
     return actions[0]
 
 
-def ended(cause: Cause, **fields: object) -> GangView:
+def ended(cause: Cause, **fields: Any) -> GangView:
     return a_view(state=RECOVERING, verdict=a_verdict(cause), **fields)
 
 

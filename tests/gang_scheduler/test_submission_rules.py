@@ -24,7 +24,8 @@ def existing(state: GangState, **fields: Any) -> Existing:
 
 def retry(**fields: Any) -> Claim:
     """Airflow asks again; nobody cleared anything."""
-    return Claim(**({"owner": "try-2", "generation": 1, "asked_with": "up-1"} | fields))
+    given: dict[str, Any] = {"owner": "try-2", "generation": 1, "asked_with": "up-1"}
+    return Claim(**(given | fields))
 
 
 def cleared(**fields: Any) -> Claim:
