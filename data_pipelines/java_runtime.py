@@ -73,7 +73,11 @@ def _unfit(java: Path) -> str | None:
     """Why Spark can't use this `java`; None if it can. Spark's own option is part of the test."""
     try:
         answer = subprocess.run(
-            [str(java), SPARKS_MODULE, "-version"], capture_output=True, text=True, timeout=60, check=False
+            [str(java), "-XX:-UsePerfData", SPARKS_MODULE, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"doesn't start: {error}"
