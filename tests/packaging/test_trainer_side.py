@@ -67,7 +67,17 @@ def test_training_tests_pass_when_only_the_training_extra_is_installed(
     python = tmp_path / "venv" / "bin" / "python"
     pins = (repository / "requirements.lock").read_text()
     tools = [found.group() for found in re.finditer(r"^(pytest|pytest-timeout|hypothesis)==\S+", pins, re.MULTILINE)]
-    options = ["-m", "pip", "--python", str(python), "install", "--quiet", "-c", str(repository / "requirements.lock")]
+    options = [
+        "-m",
+        "pip",
+        "--python",
+        str(python),
+        "install",
+        "--quiet",
+        "--no-compile",
+        "-c",
+        str(repository / "requirements.lock"),
+    ]
     installed = run_python(*options, f"{wheel}[training]", *tools, TMPDIR=str(tmp_path))
     assert installed.returncode == 0, installed.stderr
     absent = run_python("-c", "import airflow", python=python, cwd=tmp_path)
