@@ -30,7 +30,7 @@ lock: setup ## resolve pyproject.toml again, keeping versions that still fit; UP
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --all-extras -o requirements.lock
 	$(COMPILE) --extra airflow --extra spark -c requirements.lock -o docker/airflow.lock
 	$(COMPILE) --extra training -c requirements.lock -o docker/trainer.lock
-	sed -i -E -e 's/^(torch==[0-9.]+)\+[a-z0-9.]+/\1/' -e '1i # Exact versions of everything that is installed; made by `make lock`.' $(LOCKS)
+	sed -i -E -e 's/^(torch==[0-9.]+)\+[a-z0-9.]+/\1/' -e '/^# The following|^$$/d' -e '1i # Exact versions of everything that is installed; made by `make lock`.' $(LOCKS)
 
 clean: ## remove .venv and what tools leave; data and models stay (`phalanx down --purge` removes those)
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
