@@ -22,7 +22,7 @@ OPEN_LEDGER = "tests.gang_backends.file_ledger:open_ledger"
 T = TypeVar("T")
 
 
-def wait_for(condition: Callable[[], T], what: str, within_s: float = 60.0) -> T:
+def wait_for(condition: Callable[[], T], what: str, within_s: float = 120.0) -> T:
     """The first truthy value of `condition`."""
     deadline = time.monotonic() + within_s
     while not (seen := condition()):
@@ -84,7 +84,7 @@ class Host:
 
         wait_for(beat, f"{order.key} makes steps")
 
-    def wait_end(self, within_s: float = 60.0) -> dict[str, Any]:
+    def wait_end(self, within_s: float = 120.0) -> dict[str, Any]:
         """What the ledger was told of the (first) end."""
         return wait_for(lambda: self.ledger.calls("end"), "the ledger is told of the end", within_s)[0]
 

@@ -8,6 +8,8 @@ import signal
 from datetime import timedelta
 
 from gang_backends.local_process.agent_report import parse
+from gang_scheduler.judge import judge
+from gang_scheduler.verdict import Cause
 from tests.gang_backends.local_host import Host, wait_for
 
 
@@ -28,12 +30,14 @@ def test_two_gangs_talk_only_among_themselves_when_they_run_side_by_side(real_ho
     assert first.exit_code == 75
     # torchrun sends SIGTERM once one rank has ended, and an interpreter on its way out no longer handles it.
     assert second.exit_code in (75, -signal.SIGTERM)
+    assert judge(state.end).cause is Cause.INTERRUPTED
     assert (state.end.agent_exit_code, state.end.was_asked_to_stop) == (1, True)
 
     os.kill(real_host.ranks(right)[1], signal.SIGKILL)
     state = real_host.wait_dead(right)
     assert state.end is not None
     assert not state.end.was_asked_to_stop
+    assert judge(state.end).cause is Cause.RANK_KILLED
     killed, other = state.end.ranks
     assert (killed.rank, killed.exit_code) == (1, -signal.SIGKILL)
     assert other.rank == 0
@@ -73,9 +77,11 @@ def test_ranks_die_when_the_real_agent_is_killed(real_host: Host) -> None:
     real_host.wait_training(order)
     ranks = real_host.ranks(order)
     os.kill(real_host.agent(order), signal.SIGKILL)
-    end = real_host.wait_end()["end"]
-    assert end["agent_exit_code"] == -signal.SIGKILL
-    assert [rank["exit_code"] for rank in end["ranks"]] == [None, None]
+    end = real_host.wait_dead(order).end
+    assert end is not None
+    assert judge(end).cause is Cause.AGENT_KILLED
+    assert end.agent_exit_code == -signal.SIGKILL
+    assert [rank.exit_code for rank in end.ranks] == [None, None]
     assert len(ranks) == 2
     wait_for(lambda: not real_host.processes(order), "nothing is left")
 

@@ -16,6 +16,7 @@ from gang_scheduler.verdict import AttemptEnd, Cause, RankOutcome
 
 LOG_TAIL_LINES = 40
 LOG_TAIL_BYTES = 64 * 1024
+ERROR_CHARACTERS = 20_000
 SIGTERM_ENDED = -15
 TERMINATED_BY_AGENT = "TerminatedByAgent"
 N = TypeVar("N", int, float)
@@ -115,7 +116,7 @@ def _said_outcome(path: Path, rank: int) -> RankOutcome | None:
     error = said.get("error")
     if not isinstance(error, Mapping):
         error = {}
-    type_, message, trace = (str(error.get(name) or "") for name in ("type", "message", "traceback"))
+    type_, message, trace = (str(error.get(n) or "")[-ERROR_CHARACTERS:] for n in ("type", "message", "traceback"))
     return RankOutcome(rank, said["exit_code"], type_, message, trace)
 
 
@@ -133,7 +134,7 @@ def _read_text(path: Path, last_bytes: int = 1024 * 1024) -> str:
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - last_bytes))
-            return file.read().decode(errors="replace")
+            return file.read().decode(errors="replace").replace("\0", "")  # no database stores NUL in text
     except OSError:
         return ""
 

@@ -110,12 +110,25 @@ def locked(folder: Path) -> Iterator[bool]:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file; None if the file isn't there or holds none."""
+    """The JSON object in a file; None if the file isn't there or holds none.
+
+    What a database can't store is taken out: NaN and infinity (as None) and NUL characters.
+    """
     try:
-        content = json.loads(path.read_bytes())
+        content = _storable(json.loads(path.read_bytes(), parse_constant=lambda _: None))
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\0", "")
+    if isinstance(value, list):
+        return [_storable(item) for item in value]
+    if isinstance(value, dict):
+        return {_storable(name): _storable(item) for name, item in value.items()}
+    return value
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -130,6 +130,7 @@ class LocalProcessBackend:
     def _settle(key: AttemptKey, run_dir: Path, proof: str) -> AttemptState:
         """Make sure that nothing of a dead supervisor's attempt is left, and say how it ended."""
         folder = launch_folder(run_dir, key.attempt)
+        folder.mkdir(parents=True, exist_ok=True)  # someone may have removed it; the attempt must end nevertheless
         with locked(folder) as has_lock:
             if not has_lock:
                 return AttemptState(Liveness.UNKNOWN, f"{proof}; what it left is being looked at by another process")
