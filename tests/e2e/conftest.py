@@ -1,4 +1,4 @@
-"""One embedded stack for all end-to-end tests: real PostgreSQL and Airflow, the project's DAGs and those beside here."""
+"""One embedded stack for all end-to-end tests: real PostgreSQL and Airflow, the project's DAGs and the ones here."""
 
 from __future__ import annotations
 
