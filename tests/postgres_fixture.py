@@ -34,6 +34,10 @@ def postgres_server(request: pytest.FixtureRequest) -> EmbeddedPostgres:
     folder.logs.mkdir()
     server = EmbeddedPostgres(folder, password=uuid.uuid4().hex)
     part = server.start()
+    with psycopg.connect(server.url(), autocommit=True) as admin:  # a test's data need not outlive a power cut
+        for setting in ("fsync", "full_page_writes", "synchronous_commit"):
+            admin.execute(f"ALTER SYSTEM SET {setting} = off")
+        admin.execute("SELECT pg_reload_conf()")
 
     def end() -> None:
         part.ask_to_end()

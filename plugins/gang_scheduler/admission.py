@@ -11,7 +11,8 @@ from gang_scheduler.placement import place, take
 from gang_scheduler.resources import Resources
 from gang_scheduler.snapshot import GangView, NodeView, Snapshot
 
-START_WITHIN = timedelta(seconds=60)
+# A supervisor is a fresh Python process: seconds on an idle machine, far longer on one that is building something.
+START_WITHIN = timedelta(seconds=120)
 
 
 def admit(waiting: Sequence[GangView], snapshot: Snapshot) -> tuple[Action, ...]:
