@@ -1,13 +1,13 @@
 """Retrains the flights model every night: yesterday's partition, a gang of workers, and a fair comparison.
 
-The run at two o'clock (UTC) works on the calendar day on which its data interval starts, the day before. It builds
-that day's partition and what is missing of the window before it, checks them, trains on the window (never on the day
+The run at midnight (UTC) works on the day that has just ended: its data interval is that calendar day. It builds the
+day's partition and what is missing of the window before it, checks them, trains on the window (never on the day
 itself), compares the new model with the champion as of that day on the day that neither has seen, and promotes it if it
 is better by the margin.
 
 * **Trigger** it with other parameters from the form; the last complete interval is taken.
-* **Backfill** a range of dates, in either order. A backfill's dates are moments and each day's interval starts at two:
-  for 10 to 16 January give `2013-01-10T00:00` and `2013-01-16T23:59`. Work that is already committed is not done again.
+* **Backfill** a range of dates, in either order: 10 to 16 January are the seven runs of those days. Work that is
+  already committed is not done again.
 * `replay_year` maps the day to a year that the source holds; a 29 February that it lacks is skipped with a reason.
 * A run that is older than the production champion registers its model and leaves the champion alone.
 """
@@ -27,7 +27,7 @@ from operators.validate import ValidateOperator
 
 with DAG(
     "nightly_retraining",
-    schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC"),
+    schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
     start_date=datetime(2013, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=4,

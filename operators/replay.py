@@ -35,8 +35,7 @@ def last_interval_start(cron: str, run_after: datetime) -> datetime:
 def interval_day(data_interval_start: datetime) -> date:
     """The calendar day that an interval stands for: the UTC date on which it starts.
 
-    A schedule of "0 2 * * *" has intervals from two o'clock to two o'clock; the run starts at the interval's end, when
-    the day on which it began has been complete for two hours and late files have landed.
+    A schedule of "0 0 * * *" makes the interval that day, so the dates of a backfill are the days it works on.
     """
     return data_interval_start.date()
 

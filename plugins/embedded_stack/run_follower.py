@@ -15,6 +15,8 @@ from embedded_stack.airflow_api import AirflowApi, ApiRefused, ApiUnreachable, q
 from embedded_stack.errors import StackError
 
 PARSE_LIMIT_S = 120.0
+# How long the scheduler may take to start the run that is due when a DAG is switched on.
+FIRST_SCHEDULED_LIMIT_S = 20.0
 # Another file's import error is reported only if the DAG has not turned up this long after it.
 IMPORT_ERROR_PATIENCE_S = 10.0
 FINISHED = frozenset({"success", "failed"})
@@ -45,6 +47,7 @@ class RunFollower:
     api: AirflowApi
     say: Callable[[str], None]
     stop: threading.Event
+    _was_off: dict[str, bool] = field(default_factory=dict)
 
     def run(self, dag_id: str, conf: Mapping[str, Any], parsed_since: datetime) -> FollowedRun | None:
         """Trigger a run of a DAG that was parsed since then, and follow it; None if `stop` was set.
@@ -55,15 +58,33 @@ class RunFollower:
         if not self._wait_until_parsed(dag_id, parsed_since):
             return None
         path = f"/api/v2/dags/{quoted(dag_id)}"
-        try:
-            self.api.call("PATCH", path, {"is_paused": False})
-            run = self.api.call("POST", f"{path}/dagRuns", {"logical_date": None, "conf": dict(conf)})
-        except ApiRefused as refused:
-            raise StackError(f"a run of {dag_id} was asked for, and refused: {refused}. Look at --conf.") from None
-        run_id = str(run["dag_run_id"])
+        run_id = self._switch_on(path, is_default=not conf)
+        verb = "was due and is followed"
+        if not run_id:
+            try:
+                run = self.api.call("POST", f"{path}/dagRuns", {"logical_date": None, "conf": dict(conf)})
+            except ApiRefused as refused:
+                raise StackError(f"a run of {dag_id} was asked for, and refused: {refused}. Look at --conf.") from None
+            run_id, verb = str(run["dag_run_id"]), "is triggered"
         link = f"{self.api.base_url}/dags/{quoted(dag_id)}/runs/{quoted(run_id)}"
-        self.say(f"{dag_id}: run {run_id} is triggered, {link}")
+        self.say(f"{dag_id}: run {run_id} {verb}, {link}")
         return self._follow(dag_id, run_id, link)
+
+    def _switch_on(self, path: str, *, is_default: bool) -> str:
+        """Unpause the DAG; the id of the run that Airflow then starts by schedule, if that is as good as one triggered.
+
+        A DAG that is switched on runs at once for its last interval; triggering another run of it would train twice.
+        """
+        dag = self.api.call("PATCH", path, {"is_paused": False})
+        was_off = self._was_off.get(str(dag["dag_id"]), False)
+        if not (was_off and is_default and dag.get("timetable_summary")):
+            return ""
+        deadline_s = time.monotonic() + FIRST_SCHEDULED_LIMIT_S
+        while time.monotonic() < deadline_s and not self.stop.wait(0.5):
+            runs = self.api.call("GET", f"{path}/dagRuns?run_type=scheduled&order_by=-run_after&limit=1")["dag_runs"]
+            if runs and runs[0]["state"] not in FINISHED:
+                return str(runs[0]["dag_run_id"])
+        return ""
 
     def _wait_until_parsed(self, dag_id: str, since: datetime) -> bool:
         started_s = time.monotonic()
@@ -74,6 +95,7 @@ class RunFollower:
                 dag = self._dag(dag_id)
                 if dag and dag["last_parsed_time"] and datetime.fromisoformat(dag["last_parsed_time"]) >= since:
                     if not dag["has_import_errors"]:
+                        self._was_off[dag_id] = bool(dag["is_paused"])
                         return True
                     errors = self._import_errors(str(dag["relative_fileloc"] or ""))
                 elif waited_s > IMPORT_ERROR_PATIENCE_S:

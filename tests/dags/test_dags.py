@@ -84,7 +84,7 @@ def test_the_form_is_typed(nightly: DAG) -> None:
 
 @pytest.mark.parametrize(
     ("last", "days"),
-    [(datetime(2013, 1, 16, 23, 59, tzinfo=UTC), 7), (datetime(2013, 1, 16, tzinfo=UTC), 6)],
+    [(datetime(2013, 1, 16, 23, 59, tzinfo=UTC), 7), (datetime(2013, 1, 16, tzinfo=UTC), 7)],
     ids=["to the end of the 16th", "to its first moment"],
 )
 def test_a_backfill_has_one_interval_for_each_day_that_begins_in_it(nightly: DAG, last: datetime, days: int) -> None:
@@ -108,6 +108,6 @@ def test_a_manual_run_takes_the_last_complete_interval(nightly: DAG) -> None:
         run_after=instance(datetime(2026, 12, 1, 1, 30, tzinfo=UTC))
     )
     assert (interval.start, interval.end) == (
-        datetime(2026, 11, 29, 2, tzinfo=UTC),
-        datetime(2026, 11, 30, 2, tzinfo=UTC),
+        datetime(2026, 11, 30, tzinfo=UTC),
+        datetime(2026, 12, 1, tzinfo=UTC),
     )

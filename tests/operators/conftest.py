@@ -32,7 +32,7 @@ class TaskInstanceStub:
     """What an operator asks of its task instance; a retry and a clear give it another id, a clear another max_tries."""
 
     dag_id: str = "nightly"
-    run_id: str = "scheduled__2013-01-10T02:00:00+00:00"
+    run_id: str = "scheduled__2013-01-10T00:00:00+00:00"
     task_id: str = "task"
     map_index: int = -1
     try_number: int = 1

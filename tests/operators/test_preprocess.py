@@ -64,7 +64,7 @@ def test_a_bad_parameter_is_refused_before_anything_runs(home: Path, ti: Any) ->
 
 
 def without_interval(ti: Any, dag: DAG) -> Any:
-    run = SimpleNamespace(run_after=datetime(2026, 1, 5, 1, 30, tzinfo=UTC))
+    run = SimpleNamespace(run_after=datetime(2026, 1, 4, 23, 30, tzinfo=UTC))
     return {"ti": ti, "params": {"window_days": 1}, "dag": dag, "dag_run": run}
 
 
@@ -72,7 +72,7 @@ def test_a_run_without_a_logical_date_works_on_the_last_complete_interval(
     home: Path, ti: Any, a_module: Callable[[str, str], str]
 ) -> None:
     operator = SparkPreprocessOperator(task_id="preprocess", job=a_module("fake_flights", BUILDS))
-    with DAG("d", schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC")) as dag:
+    with DAG("d", schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC")) as dag:
         assert operator.execute(without_interval(ti, dag))["day"] == "2013-01-03"  # that of the 4th is not over yet
 
 
