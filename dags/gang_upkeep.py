@@ -19,4 +19,4 @@ with DAG(
     tags=["phalanx", "upkeep"],
     doc_md=__doc__,
 ):
-    GangUpkeepOperator(task_id="reconcile", retries=0)
+    GangUpkeepOperator(task_id="reconcile", retries=2, retry_delay=timedelta(seconds=20))
