@@ -51,6 +51,16 @@ def ended(cause: Cause, **fields: Any) -> GangView:
         pytest.param(
             a_view(state=STOPPING, stop_is_requested=True, stop_deadline=NOON), AskStop, id="stopping past its grace"
         ),
+        pytest.param(
+            a_view(
+                state=STOPPING,
+                stop_is_requested=True,
+                stop_deadline=NOON,
+                limit_verdict=a_verdict(Cause.LIMIT_REACHED),
+            ),
+            AskStop,
+            id="stopping past its grace, for a limit",
+        ),
         pytest.param(a_view(state=ADMITTED, stop_is_requested=True), Requeue, id="stop requested before the start"),
         pytest.param(a_view(state=ADMITTED, is_released=True), Finish, id="released before the start"),
         pytest.param(a_view(state=QUEUED, is_released=True), Finish, id="released while queued"),
