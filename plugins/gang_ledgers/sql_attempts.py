@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select, update
 
 from gang_ledgers.ledger import Directive, Progress
 from gang_ledgers.sql_change import Change, is_attempt
-from gang_ledgers.sql_codec import END, VERDICT, encode, encode_mapping, encode_progress
+from gang_ledgers.sql_codec import END, VERDICT, encode, encode_mapping, encode_progress, storable_end
 from gang_ledgers.sql_engine import latest_time
 from gang_ledgers.sql_rows import SubmissionRow, one
 from gang_ledgers.sql_tables import attempts, submissions
@@ -111,6 +111,7 @@ def _write_renewal(connection: Connection, key: AttemptKey, progress: Progress |
 
 def end(change: Change, key: AttemptKey, facts: AttemptEnd, result: Mapping[str, Any] | None) -> bool:
     """Record the end and its verdict; False if there is nothing to be decided: known before, or not the current one."""
+    facts = storable_end(facts)
     attempt = change.connection.execute(select(attempts).where(is_attempt(key))).one_or_none()
     if attempt is None or attempt.ended_at is not None:
         return False

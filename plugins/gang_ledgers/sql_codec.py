@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -35,6 +35,25 @@ def decode(adapter: TypeAdapter[Record], said: str | None) -> Record | None:
 def encode_progress(progress: Progress) -> str:
     """Progress as JSON; supervisors hand in a look-alike of their own, since they don't import ledgers."""
     return json.dumps({field.name: getattr(progress, field.name) for field in fields(Progress)})
+
+
+def storable(text: str) -> str:
+    """The text without what no database keeps: NUL, and halves of surrogate pairs."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "?")
+
+
+def storable_end(end: AttemptEnd) -> AttemptEnd:
+    """The facts with every text that came from a program made storable: an end must never fail to be recorded."""
+    ranks = tuple(
+        replace(
+            rank,
+            error_type=storable(rank.error_type),
+            error_message=storable(rank.error_message),
+            traceback=storable(rank.traceback),
+        )
+        for rank in end.ranks
+    )
+    return replace(end, ranks=ranks, proof=storable(end.proof), log_tail=storable(end.log_tail))
 
 
 def encode_mapping(mapping: Mapping[str, Any] | None) -> str:

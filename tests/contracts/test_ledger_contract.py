@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -12,7 +13,7 @@ from gang_scheduler.actions import Admit, MarkUnknown
 from gang_scheduler.gang import Budgets, ClockLimits
 from gang_scheduler.gang_state import Clock, GangState
 from gang_scheduler.plan import plan
-from gang_scheduler.verdict import AttemptEnd, Cause
+from gang_scheduler.verdict import AttemptEnd, Cause, RankOutcome
 from tests.builders import HOST, a_claim, a_gang, a_key, a_node_record
 from tests.ledger_steps import DONE, FAILED, KILLED, STOPPED, events, launch, ref, running, tick, until
 
@@ -368,6 +369,18 @@ def test_end_is_recorded_once_when_it_is_told_twice(ledger: Ledger) -> None:
     assert record is not None
     assert record.infrastructure_ends == 1
     assert events(ledger).count("ended") == 1
+
+
+def test_end_is_recorded_whatever_a_program_has_said(ledger: Ledger) -> None:
+    key = running(ledger, GANG)
+    ledger.renew(key, Progress(step=1, loss=math.nan, eta_s=math.inf))
+    assert ledger.state(GANG.gang_id) is not None
+    words = RankOutcome(0, 70, "Bad\0Type", "half a pair: \ud800", "NUL \0 and \udfff")
+    ledger.end_attempt(key, AttemptEnd(1, (words,), proof="\0", log_tail="\0\ud800"), {"loss": math.nan})
+    record = ledger.state(GANG.gang_id)
+    assert record is not None
+    assert record.verdict is not None
+    assert "(Bad?Type: half a pair: ?)" in record.verdict.sentence
 
 
 def test_late_words_of_an_old_attempt_change_nothing(open_ledger: Callable[..., Ledger]) -> None:
