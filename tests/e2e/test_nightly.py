@@ -33,7 +33,7 @@ def api(stack: Any) -> AirflowApi:
 @pytest.fixture(scope="module")
 def run_id(api: AirflowApi) -> str:
     """A run of 15 January 2013, ended well."""
-    run_id = api.trigger(DAG_ID, logical_date="2013-01-16T00:00:00Z", **SMALL)
+    run_id: str = api.trigger(DAG_ID, logical_date="2013-01-16T00:00:00Z", **SMALL)
     api.wait_run(DAG_ID, run_id, LIMIT_S)
     return run_id
 
