@@ -65,6 +65,14 @@ class AirflowApi:
             {part: datetime.fromisoformat(at).astimezone(UTC) if at else None for part, at in heard.items()},
         )
 
+    def warm_up(self, timeout_s: float) -> None:
+        """Have the server build what it builds at the first request of a task.
+
+        Raises:
+            ApiUnreachable: it did not do so in time.
+        """
+        self._send("GET", "/execution/health", None, {}, timeout_s)
+
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """Send one request as the user and return the decoded JSON.
 

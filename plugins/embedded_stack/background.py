@@ -8,10 +8,11 @@ import sys
 import time
 
 from embedded_stack.errors import StackError
-from embedded_stack.launcher import Options, Say
+from embedded_stack.launcher import Options
 from embedded_stack.processes import ProcessIdentity
 from embedded_stack.stack_record import StackRecord, StackState
 from embedded_stack.state_folder import StateFolder
+from embedded_stack.taking_down import Say
 
 # The launcher bounds each of its own steps; this bounds what it does not, a first start on a slow disk included.
 LIMIT_S = 600.0

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from embedded_stack import home_lock
-from embedded_stack.launcher import Launcher, Options, Say, StopAsked
+from embedded_stack.launcher import Launcher, Options, StopAsked
 from embedded_stack.state_folder import StateFolder
+from embedded_stack.taking_down import Say
 
 WATCH_EVERY_S = 0.25
 

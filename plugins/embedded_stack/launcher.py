@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from embedded_stack import airflow_schema, airflow_settings, gangs, ports, processes
-from embedded_stack.airflow_api import AirflowApi, ApiUnreachable, Health
+from embedded_stack import airflow_schema, airflow_settings, gangs, ports
+from embedded_stack.checkup import Checkup
 from embedded_stack.child import Command, python
 from embedded_stack.databases import AIRFLOW, LEDGER, Server, make_databases, server_of
 from embedded_stack.errors import PartFailed, StackError
@@ -22,17 +22,12 @@ from embedded_stack.processes import ProcessIdentity
 from embedded_stack.secret_store import Secrets
 from embedded_stack.stack_record import StackRecord, StackState
 from embedded_stack.state_folder import StateFolder, read_json, write_json, write_text
+from embedded_stack.taking_down import Say, end, end_leftovers, interrupt_gangs
 
 DEFAULT_PORT = 8080
-DATABASE = "database.json"
 NURSERY = "embedded_stack.airflow_nursery"
 HEALTH_LIMIT_S = 180.0
 HEALTH_EVERY_S = 5.0
-LEFTOVER_GRACE_S = 10.0
-# How long each part may take to end in order: the scheduler waits for running tasks to be ended.
-STOP_LIMIT_S = {"scheduler": 20.0, "triggerer": 15.0, "dag-processor": 10.0, "api-server": 10.0, "postgres": 60.0}
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +61,7 @@ class Launcher:
         self._postgres: EmbeddedPostgres | None = None
         self._parts: dict[str, Part] = {}
         self._nursery: Nursery | None = None
+        self._checkup: Checkup | None = None
         self._health_at_s = 0.0
 
     # --- up
@@ -79,6 +75,7 @@ class Launcher:
         """
         self._port = self._choose_port()
         self.address = f"http://{ports.LOOPBACK}:{self._port}"
+        self._checkup = Checkup(self.address)
         self._record()
         end_leftovers(self.folder, self._say)
         secrets = Secrets.of(self.folder.secrets)
@@ -123,7 +120,7 @@ class Launcher:
 
     def _choose_server(self, secrets: Secrets) -> Server:
         """Where PostgreSQL is, or will be."""
-        known = read_json(self.folder.home / DATABASE) or {}
+        known = read_json(self.folder.database) or {}
         if self._options.database_url:
             if known.get("kind") == "embedded":
                 raise StackError(
@@ -138,7 +135,7 @@ class Launcher:
 
     def _open_server(self, server: Server, secrets: Secrets) -> None:
         """Start the embedded PostgreSQL if it is to serve; make the databases where they are missing."""
-        record = self.folder.home / DATABASE
+        record = self.folder.database
         if self._postgres is not None:
             part = self._parts["postgres"] = self._postgres.start()
             make_databases(self._postgres.url(), server, secrets)
@@ -207,15 +204,8 @@ class Launcher:
 
     def _refresh_health(self) -> bool:
         self._health_at_s = time.monotonic()
-        health: Health | None = None
-        try:
-            health = AirflowApi(self.address, "", "").health()
-        except ApiUnreachable:
-            health = None
-        for part in self._parts.values():
-            if part.is_running:
-                part.health = _judge(part, health)
-        return all(part.health == "healthy" for part in self._parts.values())
+        assert self._checkup is not None
+        return self._checkup.refresh(self._parts.values())
 
     def _record(self) -> None:
         StackRecord(
@@ -239,80 +229,17 @@ class Launcher:
         had_airflow = bool(self._parts)
         # The API server goes last: tasks that are ended report to it.
         server = self._parts.pop("api-server", None)
-        _end(self._parts.values())
-        _end([server] if server else [])
+        end(self._parts.values())
+        end([server] if server else [])
         if self._nursery is not None:
             self._nursery.close()
         if had_airflow:
             interrupt_gangs(self.folder, gang_grace_s, self._say)
         self._parts.clear()
-        _end([postgres] if postgres else [])
+        end([postgres] if postgres else [])
         end_leftovers(self.folder, self._say, is_expected=True)
         self._state = StackState.DOWN
         self._record()
-
-
-def _judge(part: Part, health: Health | None) -> str:
-    if part.name == "postgres":
-        return "healthy" if health is None or health.database_is_healthy else "unhealthy"
-    if part.name == "api-server":
-        is_well = health is not None
-    else:
-        is_well = health is not None and health.is_well(part.name, part.since)
-    if is_well:
-        return "healthy"
-    return "starting" if part.health == "starting" else "unhealthy"
-
-
-def _end(parts: Iterable[Part]) -> None:
-    ending = list(parts)
-    for part in ending:
-        part.ask_to_end()
-    now = time.monotonic()
-    for part in ending:
-        part.wait(now + STOP_LIMIT_S[part.name])
-        part.forget()
-
-
-def interrupt_gangs(folder: StateFolder, grace_s: float, say: Say) -> None:
-    """Stop the gangs of this host, and say what became of them; trouble with it must not keep the rest up."""
-    try:
-        asked, still_running = gangs.interrupt(folder.home, grace_s)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the stack goes on going down
-        say(f"gangs could not be asked to stop ({type(error).__name__}: {error}); live ones train on")
-        return
-    if asked:
-        say(f"{len(asked) - len(still_running)} of {len(asked)} gangs stopped with a checkpoint")
-    for key in still_running:
-        say(f"{key} still runs after {grace_s:.0f} s; the next `phalanx up` finds it again")
-
-
-def end_leftovers(folder: StateFolder, say: Say, *, is_expected: bool = False) -> None:
-    """End the processes that an earlier launcher of this home left behind."""
-    cluster = folder.postgres / "cluster"
-    ended = processes.end_all(lambda: processes.of_stack(folder.home, cluster), LEFTOVER_GRACE_S)
-    if ended and not is_expected:
-        say(f"{ended} processes that a killed launcher had left were ended")
-
-
-def take_down_lost(folder: StateFolder, say: Say, gang_grace_s: float = gangs.GRACE_S) -> None:
-    """Take down what a killed launcher left: its processes, and the gangs that live on without it."""
-    end_leftovers(folder, say)
-    known = read_json(folder.home / DATABASE)
-    if known is not None:
-        secrets = Secrets.of(folder.secrets)
-        part: Part | None = None
-        if known.get("kind") == "embedded":
-            postgres = EmbeddedPostgres(folder, secrets.postgres_password)
-            part = postgres.start()
-            server = Server(ports.LOOPBACK, postgres.port, {})
-        else:
-            server = Server.read(known)
-        write_text(folder.ledger_url, server.url("postgresql+psycopg", LEDGER, secrets.ledger_database_password))
-        interrupt_gangs(folder, gang_grace_s, say)
-        _end([part] if part else [])
-    record = StackRecord.read(folder.stack)
-    StackRecord(StackState.DOWN, record.launcher, record.address, record.port, record.since).write(folder.stack)
 
 
 def home_of(given: Path | None) -> StateFolder:

@@ -49,6 +49,11 @@ class StateFolder:
         return self.home / "ledger.url"
 
     @property
+    def database(self) -> Path:
+        """Where PostgreSQL is, without credentials."""
+        return self.home / "database.json"
+
+    @property
     def postgres(self) -> Path:
         return self.home / "postgres"
 

@@ -10,9 +10,10 @@ import typer
 
 from embedded_stack import home_lock
 from embedded_stack.errors import StackError
-from embedded_stack.launcher import STOP_LIMIT_S, home_of, take_down_lost
+from embedded_stack.launcher import home_of
 from embedded_stack.stack_record import StackRecord, StackState
 from embedded_stack.state_folder import StateFolder, read_json
+from embedded_stack.taking_down import STOP_LIMIT_S, take_down_lost
 from phalanx_cli.output import Home, Json, fail, print_json, say, teller
 
 GRACE = Annotated[float, typer.Option("--grace", help="Seconds that gangs may take to commit a checkpoint.", min=0)]
@@ -70,7 +71,7 @@ def _down(folder: StateFolder, purge: bool, grace_s: float, as_json: bool) -> di
 
 
 def _purge(folder: StateFolder, tell: Any) -> None:
-    known = read_json(folder.home / "database.json") or {}
+    known = read_json(folder.database) or {}
     folder.remove()
     if known.get("kind") == "url":
         tell(f"the databases 'airflow' and 'phalanx' on {known['host']}:{known['port']} stay; drop them there")
