@@ -30,7 +30,7 @@ SHARED = (
     "airflow.jobs.dag_processor_job_runner",
     "airflow.executors.local_executor",
 )
-# While they start, the parts go on to make objects that stay; the default threshold of 700 has them searched all the time.
+# While they start, the parts go on to make objects that stay; the default of 700 has them searched all the time.
 GC_THRESHOLD = (20_000, 20, 50)
 
 
