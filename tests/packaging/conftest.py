@@ -42,7 +42,9 @@ def tree(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable
 def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs an interpreter (this one unless told) with a bare environment, so that nothing leaks in from here."""
 
-    def run(*arguments: str, python: Path | None = None, cwd: Path | None = None, **env: str):  # type: ignore[no-untyped-def]  # the fixture says it
+    def run(
+        *arguments: str, python: Path | None = None, cwd: Path | None = None, timeout_s: float = 300, **env: str
+    ) -> subprocess.CompletedProcess[str]:
         kept = {name: os.environ[name] for name in ("HOME", "PATH", "AIRFLOW_HOME", "TMPDIR") if name in os.environ}
         kept |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
         return subprocess.run(
@@ -51,7 +53,7 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
             env=kept | {"PYTHONDONTWRITEBYTECODE": "1"} | env,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=timeout_s,
             check=False,
         )
 
