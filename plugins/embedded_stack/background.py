@@ -30,14 +30,23 @@ def start(folder: StateFolder, options: Options, say: Say) -> str:
         *(sys.executable, "-m", "embedded_stack.background_launcher", "--home", str(folder.home)),
         *("--port", str(options.port), "--dags", str(options.folders.dags), "--plugins", str(options.folders.plugins)),
     ]
-    # The URL holds a credential, which a command line would show to everybody.
-    environment = {**os.environ, "PHALANX_DATABASE_URL": options.database_url}
+    environment = {name: value for name, value in os.environ.items() if name != "PHALANX_DATABASE_URL"}
     with log.open("ab") as output:
         begin = output.tell()
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd=folder.home,
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            cwd=folder.home,
             start_new_session=True,
-        )  # fmt: skip
+            text=True,
+        )
+    # Not as an argument or a variable: the URL holds a credential, and those are open to others.
+    assert process.stdin is not None
+    with process.stdin as pipe:
+        pipe.write(options.database_url)
     launcher = ProcessIdentity.of(process.pid)
     deadline = time.monotonic() + LIMIT_S
     with log.open() as said:

@@ -1,9 +1,11 @@
-"""The program that `phalanx up --detach` leaves running; what it says goes to logs/up.log."""
+"""The program that `phalanx up --detach` leaves running; what it says goes to logs/up.log.
+
+The administrator's database URL, if any, comes on standard input.
+"""
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -21,7 +23,7 @@ def main() -> int:
         parser.add_argument(name, type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
     asked = parser.parse_args()
-    options = Options(Folders(asked.dags, asked.plugins), asked.port, os.environ.get("PHALANX_DATABASE_URL", ""))
+    options = Options(Folders(asked.dags, asked.plugins), asked.port, database_url=sys.stdin.read())
     try:
         serve(StateFolder.at(asked.home), options, Session(on_up=_stay_silent), _say)
     except StackError as error:
