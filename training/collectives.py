@@ -48,8 +48,13 @@ def process_group(world: World) -> Iterator[None]:
         else:
             store = dist.HashStore()  # type: ignore[attr-defined]  # public, but missing from torch's own export list
             dist.init_process_group("gloo", store=store, rank=0, world_size=1, timeout=TIMEOUT)
-    yield
-    dist.destroy_process_group()  # only after a good end: with a peer gone it could wait
+    try:
+        yield
+    except BaseException:
+        if not world.is_under_torchrun:  # with a peer gone it could wait, and the process ends anyway
+            dist.destroy_process_group()
+        raise
+    dist.destroy_process_group()
 
 
 def from_first_rank(value: Any) -> Any:

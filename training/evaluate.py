@@ -48,9 +48,7 @@ def evaluate(
             )
     flights = read_flights(partitions)
     if not len(flights):
-        raise BadData(
-            f"evaluation: {', '.join(days)}: no flights in these partitions. Evaluate on days that have some."
-        )
+        raise BadData(f"evaluation: {', '.join(days)}: no flights there. Evaluate on days that have some.")
     late = flights["late"].to_numpy().astype(np.float64)
     rate = challenger.card.late_rate
     guess = {"rate": rate, "auc": 0.5, "log_loss": log_loss(late, np.full(len(late), rate))}

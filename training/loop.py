@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -85,7 +86,8 @@ class Run:
         torch.manual_seed(self.spec.seed * self.world.world_size + self.world.rank)  # each rank drops its own units
         with process_group(self.world):
             self._resume(state)
-            self._train(state, samples, total_steps)
+            with self._open_page(state):
+                self._train(state, samples, total_steps)
             if self.claim is not None:
                 self._finish(state, samples, model)
             meet()
@@ -123,7 +125,6 @@ class Run:
         # first step, and a resumed run would differ from one that went on; looking for unused parameters prevents it.
         model = DistributedDataParallel(state.model, find_unused_parameters=True)
         if self.progress is not None:
-            self.page = LossPage(self.world.run_dir, state.losses)
             self.progress.start_clock(state.reader.position)
         if self._agree(0.0).is_stop_requested:  # it came while the process was starting
             self._interrupt(state)
@@ -192,6 +193,11 @@ class Run:
         self.page.append(state.step, state.losses[-1])
         if self.progress.is_due() or state.step == self.progress.total_steps:
             self.progress.beat("training", state.step, state.reader.position, state.losses[-1])
+
+    def _open_page(self, state: TrainingState) -> AbstractContextManager[object]:
+        if self.claim is not None:
+            self.page = LossPage(self.world.run_dir, state.losses)
+        return self.page or nullcontext()
 
     def _finish(self, state: TrainingState, samples: Samples, model: FlightsModel) -> None:
         assert self.claim is not None

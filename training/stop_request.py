@@ -1,16 +1,20 @@
-"""A request to stop, as a signal makes it: noted at once, acted on where all ranks agree."""
+"""A request to stop: noted at once, acted on where all ranks agree."""
 
 from __future__ import annotations
 
 import signal
+from dataclasses import dataclass
 from types import FrameType
 
 
+@dataclass(slots=True)
 class StopRequest:
-    """Turns true when SIGTERM or SIGINT arrives; the process itself goes on."""
+    """Whether somebody asked for an end with a checkpoint."""
 
-    def __init__(self) -> None:
-        self.is_made = False
+    is_made: bool = False
+
+    def listen(self) -> None:
+        """Take SIGTERM and SIGINT for such a request; the process itself goes on."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note)
 

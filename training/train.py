@@ -22,6 +22,7 @@ def main(arguments: list[str]) -> int:
     """Train what the run spec says; returns the exit code, after leaving an outcome file that explains it."""
     die_with_parent()
     stop = StopRequest()
+    stop.listen()
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m training.train RUN_SPEC.json\n")
         return ExitCode.BAD_SPEC
