@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import date
 from io import StringIO, TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 from data_pipelines.durable_files import flush_to_disk, sha256_of
 from data_pipelines.job_errors import BadSpec, JobError
@@ -140,15 +141,15 @@ def _rows_of(name: str, dataset: str) -> Iterator[Row]:
     if spec is None or spec.origin is None:
         raise JobError(f"the source {SOURCE} isn't installed. Install it (part of the `spark` extra).")
     path = Path(spec.origin).parent / "data" / name
-    with path.open("rb") as file:
-        if path.suffix == ".zip":
-            with zipfile.ZipFile(file) as archive, archive.open(path.stem) as member:
-                yield from _parse(TextIOWrapper(member, encoding="utf-8", newline=""), path, dataset)
-        else:
-            yield from _parse(TextIOWrapper(file, encoding="utf-8", newline=""), path, dataset)
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive, TextIOWrapper(archive.open(path.stem), "utf-8", newline="") as text:
+            yield from _parse(text, path, dataset)
+    else:
+        with path.open(encoding="utf-8", newline="") as text:
+            yield from _parse(text, path, dataset)
 
 
-def _parse(text: TextIOWrapper, path: Path, dataset: str) -> Iterator[Row]:
+def _parse(text: TextIO, path: Path, dataset: str) -> Iterator[Row]:
     reader = csv.reader(text)
     header, expected = next(reader), list(COLUMNS[dataset])
     if header != expected:

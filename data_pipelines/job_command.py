@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 def run_job(job: Callable[[], int]) -> int:
     """Run a job and turn how it ends into an exit code; what went wrong is its last line."""
     _log_to_stdout()
-    signal.signal(signal.SIGTERM, _end)
+    for asked in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(asked, _end)
     try:
         return job()
     except JobError as error:
@@ -54,5 +55,5 @@ def _log_to_stdout() -> None:
     ours.handlers = [handler]
 
 
-def _end(*_: object) -> None:
-    sys.exit(128 + signal.SIGTERM)  # so that Spark is stopped and its scratch folder removed
+def _end(number: int, _: object) -> None:
+    sys.exit(128 + number)  # so that Spark is stopped and its scratch folder removed

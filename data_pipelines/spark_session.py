@@ -8,9 +8,11 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psutil
 
 from data_pipelines.java_runtime import JavaRuntime, find_java
 from data_pipelines.partition_claim import claimed
@@ -51,7 +53,7 @@ def small_spark(data_dir: Path) -> Iterator[SparkSession]:
     scratch_root = data_dir / SCRATCH
     with ExitStack() as stack:
         with claimed(scratch_root, "scratch", on_wait=lambda _: None):  # while a new folder isn't yet claimed
-            _remove_leftovers(scratch_root)
+            remove_leftovers(scratch_root)
             scratch = Path(tempfile.mkdtemp(dir=scratch_root))
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
             stack.enter_context(claimed(scratch, "alive"))
@@ -89,19 +91,37 @@ def _session(scratch: Path, java: JavaRuntime) -> Iterator[SparkSession]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+    others = psutil.Process().children()
     builder = SparkSession.builder.master(f"local[{CORES}]").appName("phalanx")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
     try:
-        yield spark
+        spark = builder.getOrCreate()
+        try:
+            yield spark
+        finally:
+            spark.stop()
     finally:
-        spark.stop()
+        # A JVM whose driver leaves while it starts finds nobody to tell its port to, and would stay for ever.
+        for child in psutil.Process().children():
+            if child not in others:
+                child.kill()
+                child.wait()
 
 
-def _remove_leftovers(scratch_root: Path) -> None:
+def remove_leftovers(scratch_root: Path) -> None:
     """Remove the scratch folders of processes that died; theirs are those that nobody claims."""
     for leftover in scratch_root.glob("tmp*"):
         with claimed(leftover, "alive") as is_left:
             if is_left:
+                _end_jvms_of(leftover)
                 shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _end_jvms_of(scratch: Path) -> None:
+    """End a JVM that was still starting when its driver was killed; it is known by the scratch folder it was given."""
+    for process in psutil.process_iter(["cmdline"]):
+        if any(f"-Djava.io.tmpdir={scratch} " in f"{argument} " for argument in process.info["cmdline"] or ()):
+            with suppress(psutil.Error):
+                process.kill()
+                process.wait(10)

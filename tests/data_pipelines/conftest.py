@@ -28,7 +28,7 @@ def run_job(
 ) -> subprocess.CompletedProcess[str]:
     command = job_command(module, *arguments)
     environ = {**os.environ, **(environ or {})}
-    return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=300, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=500, check=False)
 
 
 @dataclass(frozen=True)

