@@ -59,7 +59,7 @@ class GangOperator(BaseOperator):
         queue_limit: how long the gang may wait for capacity; None: as long as it takes.
         start_limit: how long an attempt may take from admission to its first step.
         run_limit: how long the gang may run, attempts added up.
-        recovery_limit: how long it may spend between attempts and out of contact.
+        recovery_limit: how long it may spend between attempts and out of contact; frees the unproven, too.
         checkpoint_grace: how long a gang that is asked to stop may take for its checkpoint.
 
     Raises:
@@ -85,7 +85,7 @@ class GangOperator(BaseOperator):
         queue_limit: timedelta | None = None,
         start_limit: timedelta | None = timedelta(minutes=10),
         run_limit: timedelta | None = None,
-        recovery_limit: timedelta | None = timedelta(hours=1),
+        recovery_limit: timedelta | None = None,
         checkpoint_grace: timedelta = timedelta(seconds=30),
         **kwargs: Any,
     ) -> None:

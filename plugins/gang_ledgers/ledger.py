@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any, Protocol
 
 from gang_scheduler.actions import Action
 from gang_scheduler.gang import AttemptKey, GangRequest, Placement
 from gang_scheduler.gang_state import Clock, GangState
+from gang_scheduler.progress import Directive as Directive
+from gang_scheduler.progress import Progress as Progress
 from gang_scheduler.snapshot import NodeView, Snapshot
 from gang_scheduler.submission_rules import Claim as Claim
 from gang_scheduler.submission_rules import How as How
@@ -54,29 +55,6 @@ class Submitted:
     run_dir: str
     resume_from: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What a heartbeat said last; `throughput_samples_per_s` and `eta_s` as the program measured them."""
-
-    step: int | None = None
-    total_steps: int | None = None
-    samples: int | None = None
-    loss: float | None = None
-    throughput_samples_per_s: float | None = None
-    eta_s: float | None = None
-    last_committed_step: int | None = None
-    claimed_attempt: int | None = None
-    phase: str = ""
-
-
-class Directive(StrEnum):
-    """What a supervisor is told when it renews its lease."""
-
-    GO_ON = "go on"
-    STOP = "stop"  # checkpoint, exit 75
-    SUPERSEDED = "superseded"  # a newer attempt exists, or the submission is over: stop without committing
 
 
 @dataclass(frozen=True, slots=True)

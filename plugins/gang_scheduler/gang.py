@@ -34,7 +34,7 @@ class ClockLimits:
     queued: timedelta | None = None
     starting: timedelta | None = timedelta(minutes=10)
     running: timedelta | None = None
-    recovering: timedelta | None = timedelta(hours=1)
+    recovering: timedelta | None = None  # frees even what is not proven dead, so only its author sets it
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from airflow_api import AirflowApi, wait_for
-from gang_ledgers.history_check import overlaps
 from gang_processes import GangProcess, of_home
 
+from gang_controller.controller import GangController
 from gang_controller.wiring import open_controller
+from gang_ledgers.history_check import overlaps
 from gang_ledgers.ledger import GangRecord, HistoryRow
 from training import heartbeat
 
@@ -100,7 +101,7 @@ class GangRun:
 
 
 @contextmanager
-def controller(home: Path) -> Iterator[Any]:
+def controller(home: Path) -> Iterator[GangController]:
     """A controller on the home's ledger."""
     gangs = open_controller(home)
     try:

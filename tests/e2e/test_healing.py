@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow_api import wait_for
@@ -22,7 +23,7 @@ def kill_later(run: GangRun, role: str) -> int:
 
 
 @pytest.mark.parametrize("role", ["rank", "agent", "supervisor"])
-def test_a_killed_part_of_the_gang_is_healed_within_the_try_when_a_checkpoint_exists(stack, role):
+def test_a_killed_part_of_the_gang_is_healed_within_the_try_when_a_checkpoint_exists(stack: Any, role: str) -> None:
     run = GangRun.start(stack.api, stack.home, steps=STEPS)
     seen = kill_later(run, role)
     run.wait()
@@ -38,7 +39,7 @@ def test_a_killed_part_of_the_gang_is_healed_within_the_try_when_a_checkpoint_ex
     run.assert_nothing_is_left()
 
 
-def test_the_gang_goes_on_undisturbed_when_the_triggerer_is_killed(stack):
+def test_the_gang_goes_on_undisturbed_when_the_triggerer_is_killed(stack: Any) -> None:
     run = GangRun.start(stack.api, stack.home, steps=STEPS)
     run.wait_step(15)
     os.kill(stack.pid_of("triggerer"), signal.SIGKILL)
@@ -51,14 +52,14 @@ def test_the_gang_goes_on_undisturbed_when_the_triggerer_is_killed(stack):
 
 
 @pytest.mark.parametrize("moment", ["execute", "resume"])
-def test_the_gang_runs_once_when_its_task_process_is_killed(stack, moment):
+def test_the_gang_runs_once_when_its_task_process_is_killed(stack: Any, moment: str) -> None:
     hold: Path = stack.home / "holds" / moment
     hold.parent.mkdir(exist_ok=True)
     hold.touch()
     try:
         run = GangRun.start(stack.api, stack.home, steps=STEPS)
         pid_file = hold.with_suffix(".pid")
-        pid = int(wait_for(lambda: pid_file.exists() and pid_file.read_text(), f"task held at {moment}", 120))
+        pid = int(wait_for(lambda: pid_file.read_text() if pid_file.exists() else "", f"task held at {moment}", 120))
         os.kill(pid, signal.SIGKILL)
         pid_file.unlink()
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from airflow_api import wait_for
@@ -14,7 +15,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 STEPS = 80
 
 
-def test_the_submission_resumes_when_its_task_is_cleared_while_it_runs(stack):
+def test_the_submission_resumes_when_its_task_is_cleared_while_it_runs(stack: Any) -> None:
     run = GangRun.start(stack.api, stack.home, steps=STEPS)
     run.wait_step(25)
     run.api.clear(DAG_ID, run.run_id, ["train"])
@@ -28,7 +29,7 @@ def test_the_submission_resumes_when_its_task_is_cleared_while_it_runs(stack):
     run.assert_nothing_is_left()
 
 
-def test_a_new_submission_resumes_when_a_failed_task_is_cleared(stack):
+def test_a_new_submission_resumes_when_a_failed_task_is_cleared(stack: Any) -> None:
     run = GangRun.start(stack.api, stack.home, steps=STEPS, fail_at=35)
     run.wait(expect="failed")
     assert run.task()["try_number"] == 1
@@ -44,7 +45,7 @@ def test_a_new_submission_resumes_when_a_failed_task_is_cleared(stack):
     run.assert_nothing_is_left()
 
 
-def test_a_new_submission_starts_from_scratch_when_a_successful_task_is_cleared(stack):
+def test_a_new_submission_starts_from_scratch_when_a_successful_task_is_cleared(stack: Any) -> None:
     run = GangRun.start(stack.api, stack.home, steps=30)
     run.wait()
     run.api.clear(DAG_ID, run.run_id, ["train"])
@@ -57,7 +58,7 @@ def test_a_new_submission_starts_from_scratch_when_a_successful_task_is_cleared(
     run.assert_nothing_is_left()
 
 
-def test_nothing_is_left_alive_when_a_running_task_is_marked_failed(stack):
+def test_nothing_is_left_alive_when_a_running_task_is_marked_failed(stack: Any) -> None:
     run = GangRun.start(stack.api, stack.home, steps=600)
     run.wait_step(15)
     run.api.mark(DAG_ID, run.run_id, "train", "failed")
@@ -67,7 +68,7 @@ def test_nothing_is_left_alive_when_a_running_task_is_marked_failed(stack):
     run.assert_never_two_alive()
 
 
-def test_one_gang_waits_whole_with_a_reason_when_two_ask_for_all_slots(stack):
+def test_one_gang_waits_whole_with_a_reason_when_two_ask_for_all_slots(stack: Any) -> None:
     first = GangRun.start(stack.api, stack.home, steps=STEPS)
     second = GangRun.start(stack.api, stack.home, steps=STEPS)
     waiting = wait_for(

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gang_backends.local_process.attempt_ledger import Progress
 from gang_scheduler.gang import AttemptKey
+from gang_scheduler.progress import Directive, Progress
 from gang_scheduler.verdict import AttemptEnd
 
 
@@ -36,9 +36,9 @@ class FileLedger:
     def start(self, key: AttemptKey, backend_ref: str) -> bool:
         return bool(self._told("start", key, lambda answers: answers.get("may_start", True), ref=backend_ref))
 
-    def renew(self, key: AttemptKey, progress: Progress | None) -> str:
+    def renew(self, key: AttemptKey, progress: Progress | None) -> Directive:
         said = asdict(progress) if progress else None
-        return str(self._told("renew", key, lambda answers: answers.get("directive", "go on"), progress=said))
+        return Directive(self._told("renew", key, lambda answers: answers.get("directive", "go on"), progress=said))
 
     def end_attempt(self, key: AttemptKey, end: AttemptEnd, result: Mapping[str, Any] | None = None) -> None:
         self._told("end", key, dict.copy, end=asdict(end), result=result)

@@ -7,29 +7,11 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from gang_scheduler.gang import AttemptKey
+from gang_scheduler.progress import Directive, Progress
 from gang_scheduler.verdict import AttemptEnd
-
-STOP = "stop"
-SUPERSEDED = "superseded"
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The newest heartbeat, in the fields of the ledger's own `Progress`."""
-
-    step: int | None = None
-    total_steps: int | None = None
-    samples: int | None = None
-    loss: float | None = None
-    throughput_samples_per_s: float | None = None
-    eta_s: float | None = None
-    last_committed_step: int | None = None
-    claimed_attempt: int | None = None
-    phase: str = ""
 
 
 class AttemptLedger(Protocol):
@@ -37,9 +19,7 @@ class AttemptLedger(Protocol):
 
     def start(self, key: AttemptKey, backend_ref: str) -> bool: ...
 
-    def renew(self, key: AttemptKey, progress: Progress | None) -> str:
-        """Returns the ledger's directive: go on, `STOP` or `SUPERSEDED`."""
-        ...
+    def renew(self, key: AttemptKey, progress: Progress | None) -> Directive: ...
 
     def end_attempt(self, key: AttemptKey, end: AttemptEnd, result: Mapping[str, Any] | None = None) -> None: ...
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gang_backends.local_process.agent_report import AgentReport, parse
-from gang_backends.local_process.attempt_ledger import Progress
 from gang_backends.local_process.launch_folder import Ended, Order, launch_folder, read_json
 from gang_backends.local_process.traceback_text import last_error
 from gang_backends.rank_log import rank_log
+from gang_scheduler.progress import Progress
 from gang_scheduler.verdict import AttemptEnd, Cause, RankOutcome
 
 LOG_TAIL_LINES = 40

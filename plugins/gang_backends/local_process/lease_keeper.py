@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from gang_backends.local_process.attempt_ledger import AttemptLedger, Progress
+from gang_backends.local_process.attempt_ledger import AttemptLedger
 from gang_scheduler.gang import AttemptKey
+from gang_scheduler.progress import Directive, Progress
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -63,7 +64,7 @@ class LeaseKeeper:
 
     def __init__(self, ledger: PatientLedger, key: AttemptKey, every_s: float = RENEW_EVERY_S) -> None:
         self.progress: Progress | None = None
-        self.directive = ""
+        self.directive = Directive.GO_ON
         self._ledger = ledger
         self._key = key
         self._every_s = every_s
@@ -76,13 +77,13 @@ class LeaseKeeper:
         """Stop renewing; a call under way is left to itself."""
         self._closed.set()
 
-    def _renew(self, ledger: AttemptLedger) -> str:
+    def _renew(self, ledger: AttemptLedger) -> Directive:
         return ledger.renew(self._key, self.progress)
 
     def _run(self) -> None:
         while not self._closed.is_set():
             try:
-                self.directive = str(self._ledger.call(self._renew))
+                self.directive = self._ledger.call(self._renew)
             except Exception as error:  # noqa: BLE001 - whatever it is, training goes on
                 if self._is_reachable:
                     log.warning("the ledger can't be reached (%s); training goes on, asking again", short(error))

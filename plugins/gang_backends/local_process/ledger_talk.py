@@ -7,11 +7,12 @@ import logging
 
 import tenacity
 
-from gang_backends.local_process.attempt_ledger import AttemptLedger, Progress
+from gang_backends.local_process.attempt_ledger import AttemptLedger
 from gang_backends.local_process.launch_folder import Ended
 from gang_backends.local_process.lease_keeper import PatientLedger, short
 from gang_backends.local_process.signal_wait import SignalWait
 from gang_scheduler.gang import AttemptKey
+from gang_scheduler.progress import Progress
 
 log = logging.getLogger(__name__)
 

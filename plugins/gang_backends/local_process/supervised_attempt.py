@@ -8,13 +8,14 @@ from pathlib import Path
 
 from gang_backends.local_process import proc_table
 from gang_backends.local_process.agent import Agent
-from gang_backends.local_process.attempt_ledger import STOP, SUPERSEDED, open_by_name
+from gang_backends.local_process.attempt_ledger import open_by_name
 from gang_backends.local_process.evidence import gather, read_progress
 from gang_backends.local_process.launch_folder import STOP as STOP_FILE
 from gang_backends.local_process.launch_folder import Ended, Order, read_json
 from gang_backends.local_process.lease_keeper import LeaseKeeper, PatientLedger
 from gang_backends.local_process.ledger_talk import tell_end, why_not_run
 from gang_backends.local_process.signal_wait import SignalWait
+from gang_scheduler.progress import Directive
 from gang_scheduler.verdict import AttemptEnd, Cause
 
 log = logging.getLogger(__name__)
@@ -75,15 +76,15 @@ class SupervisedAttempt:
             was_superseded=self._is_superseded,
         )
 
-    def _heed(self, directive: str) -> None:
-        if directive == SUPERSEDED and not self._is_superseded:
+    def _heed(self, directive: Directive) -> None:
+        if directive is Directive.SUPERSEDED and not self._is_superseded:
             log.warning("the ledger says that this attempt isn't the current one any more: killing it")
             self._is_superseded = True
-        if self._stop_at is None and (directive == STOP or self._wait.was_told_to_go):
+        if self._stop_at is None and (directive is Directive.STOP or self._wait.was_told_to_go):
             request = read_json(self._folder / STOP_FILE) or {}
             grace_s = float(request.get("grace_s", self._order.grace_s))
             self._stop_at = time.monotonic() + grace_s
-            who = "the ledger" if directive == STOP else "a signal"
+            who = "the ledger" if directive is Directive.STOP else "a signal"
             log.info("%s asks to stop: with a checkpoint, within %.0f s", who, grace_s)
 
     def _press(self, agent: Agent) -> None:
