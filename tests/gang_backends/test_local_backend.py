@@ -206,6 +206,7 @@ def test_what_ranks_started_is_killed_before_the_attempt_counts_as_dead(host: Ho
     order = host.order(leaves_child=True)
     host.launch(order)
     host.wait_training(order)
+    wait_for(lambda: len(host.processes(order)) == 5, "the agent, two ranks, and a child of each")
     host.kill_supervisor(order)
     wait_for(lambda: len(host.processes(order)) == 2, "the two that no rank tethered stay")
     state = host.wait_dead(order)
