@@ -43,8 +43,8 @@ def evaluate(
         if model is not None and min(days) < model.card.data_until.isoformat():
             raise BadSpec(
                 f"evaluation: partition {min(days)} was asked for, but the {role} (model {model.digest[:12]}) has seen "
-                f"days until {model.card.data_until} (exclusive; data_until in its model.json). Evaluate on later days, "
-                "or an older model."
+                f"days until {model.card.data_until} (exclusive; data_until in its model.json). Evaluate on "
+                "later days, or an older model."
             )
     flights = read_flights(partitions)
     if not len(flights):
