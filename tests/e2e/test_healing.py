@@ -11,7 +11,7 @@ import pytest
 from airflow_api import wait_for
 from gang_runs import CHECKPOINT_EVERY_STEPS, GangRun, value_after
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = pytest.mark.e2e
 STEPS = 80
 
 
@@ -22,7 +22,10 @@ def kill_later(run: GangRun, role: str) -> int:
     return seen
 
 
-@pytest.mark.parametrize("role", ["rank", "agent", "supervisor"])
+@pytest.mark.parametrize(
+    "role",
+    ["rank", pytest.param("agent", marks=pytest.mark.slow), pytest.param("supervisor", marks=pytest.mark.slow)],
+)
 def test_a_killed_part_of_the_gang_is_healed_within_the_try_when_a_checkpoint_exists(stack: Any, role: str) -> None:
     run = GangRun.start(stack.api, stack.home, steps=STEPS)
     seen = kill_later(run, role)
@@ -39,6 +42,7 @@ def test_a_killed_part_of_the_gang_is_healed_within_the_try_when_a_checkpoint_ex
     run.assert_nothing_is_left()
 
 
+@pytest.mark.slow
 def test_the_gang_goes_on_undisturbed_when_the_triggerer_is_killed(stack: Any) -> None:
     run = GangRun.start(stack.api, stack.home, steps=STEPS)
     run.wait_step(15)
@@ -51,6 +55,7 @@ def test_the_gang_goes_on_undisturbed_when_the_triggerer_is_killed(stack: Any) -
     run.assert_nothing_is_left()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["execute", "resume"])
 def test_the_gang_runs_once_when_its_task_process_is_killed(stack: Any, moment: str) -> None:
     hold: Path = stack.home / "holds" / moment

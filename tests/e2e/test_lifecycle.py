@@ -11,7 +11,7 @@ from gang_runs import DAG_ID, GangRun, value_after
 
 from gang_scheduler.gang_state import GangState
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = pytest.mark.e2e
 STEPS = 80
 
 
@@ -29,6 +29,7 @@ def test_the_submission_resumes_when_its_task_is_cleared_while_it_runs(stack: An
     run.assert_nothing_is_left()
 
 
+@pytest.mark.slow
 def test_a_new_submission_resumes_when_a_failed_task_is_cleared(stack: Any) -> None:
     run = GangRun.start(stack.api, stack.home, steps=STEPS, fail_at=35)
     run.wait(expect="failed")
@@ -45,6 +46,7 @@ def test_a_new_submission_resumes_when_a_failed_task_is_cleared(stack: Any) -> N
     run.assert_nothing_is_left()
 
 
+@pytest.mark.slow
 def test_a_new_submission_starts_from_scratch_when_a_successful_task_is_cleared(stack: Any) -> None:
     run = GangRun.start(stack.api, stack.home, steps=30)
     run.wait()
@@ -68,6 +70,7 @@ def test_nothing_is_left_alive_when_a_running_task_is_marked_failed(stack: Any) 
     run.assert_never_two_alive()
 
 
+@pytest.mark.slow
 def test_one_gang_waits_whole_with_a_reason_when_two_ask_for_all_slots(stack: Any) -> None:
     first = GangRun.start(stack.api, stack.home, steps=STEPS)
     second = GangRun.start(stack.api, stack.home, steps=STEPS)

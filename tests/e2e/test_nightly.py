@@ -13,7 +13,7 @@ from airflow_api import AirflowApi, wait_for
 
 from gang_controller.wiring import open_ledger, open_registry
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = pytest.mark.e2e
 DAG_ID = "nightly_retraining"
 TASKS = ["preprocess", "validate", "train", "evaluate", "promote"]
 SMALL = {"window_days": 4, "epochs": 2}
@@ -94,6 +94,7 @@ def test_doing_a_run_again_does_no_work(api: AirflowApi, run_id: str, stack: Any
     assert [row.event for row in history].count("launched") == 1
 
 
+@pytest.mark.slow
 def test_a_backfill_newest_first_never_shows_a_model_the_day_it_is_compared_on(api: AirflowApi, stack: Any) -> None:
     options = {"run_backwards": True, "max_active_runs": 2, "dag_run_conf": {**SMALL, "window_days": 2}}
     backfill_id = api.backfill(DAG_ID, "2013-02-10T00:00:00Z", "2013-02-12T23:59:00Z", **options)
