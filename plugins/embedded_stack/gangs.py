@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,7 +22,8 @@ def let_start(home: Path) -> None:
         StackError: the ledger does not let itself be opened.
     """
     try:
-        open_controller(home).open_host()
+        with closing(open_controller(home)) as controller:
+            controller.open_host()
     except (LedgerError, NotWired, SQLAlchemyError) as error:
         raise StackError(f"the ledger of {home} can't be opened: {error}") from error
 
@@ -32,5 +34,6 @@ def interrupt(home: Path, grace_s: float = GRACE_S) -> tuple[Sequence[str], Sequ
     Returns:
         What was asked to stop, and what of it still runs after `grace_s`.
     """
-    done = open_controller(home).interrupt_host(grace_s, why="the embedded stack is going down")
+    with closing(open_controller(home)) as controller:
+        done = controller.interrupt_host(grace_s, why="the embedded stack is going down")
     return [str(key) for key in done.asked], [str(key) for key in done.still_running]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated, Any
 
 import typer
@@ -23,8 +24,8 @@ def list_gangs(
     as_json: Json = False,
 ) -> None:
     """List submissions of gangs, newest first."""
-    with reading(as_json):
-        gangs = open_ledger(home_of(home).home).list_gangs(live_only=live, limit=limit)
+    with reading(as_json), closing(open_ledger(home_of(home).home)) as ledger:
+        gangs = ledger.list_gangs(live_only=live, limit=limit)
     if as_json:
         print_json([_document(gang) for gang in gangs])
         return
@@ -40,8 +41,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a gang with all its submissions and what happened to it."""
-    with reading(as_json):
-        ledger = open_ledger(home_of(home).home)
+    with reading(as_json), closing(open_ledger(home_of(home).home)) as ledger:
         submissions, history = ledger.submissions(gang_id), ledger.history(gang_id)
         if not submissions:
             raise LookupError(f"no gang '{gang_id}' was ever asked for; `phalanx gangs list` shows all")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Annotated, Any
 
 import typer
@@ -25,8 +26,7 @@ def list_models(
     as_json: Json = False,
 ) -> None:
     """List models, newest first; the champion is marked."""
-    with reading(as_json):
-        registry = open_registry(home_of(home).home)
+    with reading(as_json), closing(open_registry(home_of(home).home)) as registry:
         models = registry.models(name or None, limit=limit)
         champions = {n: c.model.model_id for n in {m.name for m in models} if (c := registry.champion(n))}
     if as_json:
@@ -53,8 +53,7 @@ def show(
     model_id: Annotated[int, typer.Argument(help="The model's number.")], home: Home = None, as_json: Json = False
 ) -> None:
     """Show a model with its data, code and metrics, and every move of its name's champion pointer."""
-    with reading(as_json):
-        registry = open_registry(home_of(home).home)
+    with reading(as_json), closing(open_registry(home_of(home).home)) as registry:
         model = registry.model(model_id)
         champion, moves = registry.champion(model.name), registry.history(model.name)
     is_champion = champion is not None and champion.model.model_id == model_id
@@ -79,8 +78,7 @@ def rollback(
     as_json: Json = False,
 ) -> None:
     """Move the champion pointer back; refused if it has moved meanwhile."""
-    with reading(as_json):
-        registry = open_registry(home_of(home).home)
+    with reading(as_json), closing(open_registry(home_of(home).home)) as registry:
         champion = registry.roll_back(name, who=who or getpass.getuser(), why=why, to_model=to)
     if as_json:
         print_json({"name": name, "champion": champion.model.model_id, "version": champion.version})

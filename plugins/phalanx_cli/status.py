@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -58,7 +59,8 @@ def _gangs(folder: StateFolder) -> tuple[list[dict[str, Any]], str]:
     try:
         from gang_controller.wiring import open_ledger
 
-        live = open_ledger(folder.home).list_gangs(live_only=True)
+        with closing(open_ledger(folder.home)) as ledger:
+            live = ledger.list_gangs(live_only=True)
     except Exception as error:  # noqa: BLE001
         return [], f"{type(error).__name__}: {error}"
     return [
