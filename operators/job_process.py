@@ -71,12 +71,13 @@ class JobProcess:
             start_new_session=True,
             preexec_fn=_die_with_parent(),
         )
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            text = line.rstrip()
-            self._tell(text)
-            last_lines = [*last_lines[-14:], text]
-        exit_code = self._process.wait()
+        with self._process as process:  # closes the pipe
+            assert process.stdout is not None
+            for line in process.stdout:
+                text = line.rstrip()
+                self._tell(text)
+                last_lines = [*last_lines[-14:], text]
+            exit_code = process.wait()
         if exit_code != 0 and exit_code not in may_fail:
             self._raise(exit_code, last_lines)
         return exit_code

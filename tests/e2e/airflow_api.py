@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+import embedded_stack.airflow_api
 
 T = TypeVar("T")
 FINISHED = frozenset({"success", "failed"})
@@ -30,37 +29,8 @@ def wait_for(condition: Callable[[], T | None], what: str, within_s: float, ever
         time.sleep(every_s)
 
 
-@dataclass
-class AirflowApi:
-    """One user's session with an API server at `base_url` (no trailing slash)."""
-
-    base_url: str
-    username: str
-    password: str
-    _token: str = field(default="", repr=False)
-
-    def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Send one request and return the decoded JSON; HTTP errors are raised with their body."""
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if path != "/auth/token":
-            self._token = self._token or self._log_in()
-            headers["Authorization"] = f"Bearer {self._token}"
-        request = urllib.request.Request(
-            self.base_url + path,
-            data=None if body is None else json.dumps(body).encode(),
-            headers=headers,
-            method=method,
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                text = answer.read().decode()
-        except urllib.error.HTTPError as error:
-            raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()[:2000]}") from error
-        return json.loads(text) if text else None
-
-    def _log_in(self) -> str:
-        answer = self.call("POST", "/auth/token", {"username": self.username, "password": self.password})
-        return str(answer["access_token"])
+class AirflowApi(embedded_stack.airflow_api.AirflowApi):
+    """One user's session, with the calls that people make in the UI."""
 
     def dags(self) -> list[dict[str, Any]]:
         """All DAGs that the DAG processor has found."""
