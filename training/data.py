@@ -18,7 +18,6 @@ SCHEMA = pa.schema(
     [
         pa.field("sched_dep_minute", pa.int32(), nullable=False),
         pa.field("sched_arr_minute", pa.int32(), nullable=False),
-        pa.field("day_of_week", pa.int32(), nullable=False),
         pa.field("carrier", pa.string(), nullable=False),
         pa.field("flight", pa.int32(), nullable=False),
         pa.field("tailnum", pa.string()),

@@ -14,7 +14,8 @@ Floats = npt.NDArray[np.float64]
 UNKNOWN = 0  # the category number of what the training window did not hold
 CLIP = 8.0  # standard deviations; a broken sensor must not drive a prediction by itself
 
-CATEGORIES = ("carrier", "origin", "dest", "tailnum", "carrier_flight", "hour", "day_of_week")
+# No day of the week: a window holds four of each, so what it would learn is those four days and not the weekday.
+CATEGORIES = ("carrier", "origin", "dest", "tailnum", "carrier_flight", "hour")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,6 @@ def _categories(table: pa.Table) -> dict[str, list[str]]:
         "tailnum": [tailnum or "" for tailnum in table["tailnum"].to_pylist()],
         "carrier_flight": [f"{carrier}{flight}" for carrier, flight in zip(carriers, flights, strict=True)],
         "hour": [str(minute // 60) for minute in minutes],
-        "day_of_week": [str(day) for day in table["day_of_week"].to_pylist()],
     }
 
 

@@ -47,9 +47,9 @@ class FlightsParams(SpecModel):
 
     epochs: int = Field(4, ge=1, le=1000)
     global_batch_size: int = Field(512, ge=1, le=1_000_000)
-    learning_rate: float = Field(2e-3, gt=0, le=1)
+    learning_rate: float = Field(3e-3, gt=0, le=1)
     warm_start_learning_rate_factor: float = Field(0.25, gt=0, le=1)
-    weight_decay: float = Field(1.0, ge=0, le=100)
+    weight_decay: float = Field(5.0, ge=0, le=100)
     dropout: float = Field(0.2, ge=0, lt=1)
     embedding_dim: int = Field(8, ge=1, le=1024)
     hidden: int = Field(32, ge=2, le=8192)
