@@ -174,7 +174,8 @@ class GangOperator(BaseOperator):
 
     def _settle(self, record: GangRecord, context: Context) -> Any:
         sentence = record.verdict.sentence if record.verdict else f"the gang {record.state.value}"
-        where = f"(gang {record.gang_id}, submission {record.submission}; logs and checkpoints in {record.run_dir})"
+        files = f"; logs and checkpoints in {record.run_dir}" if record.attempt else ""  # a result taken over has none
+        where = f"(gang {record.gang_id}, submission {record.submission}{files})"
         if record.state is GangState.SUCCEEDED:
             self.log.info("%s %s", sentence, where)
             return self.outcome(record, context)

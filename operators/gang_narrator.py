@@ -40,6 +40,7 @@ class Narrator:
 
     def __init__(self, after: int, progress_every_s: float = 3.0) -> None:
         self._last_number = after
+        self._has_looked = False
         self._progress_every_s = progress_every_s
         self._end_told = ""
         self._progress_told: tuple[int | None, int | None] = (None, None)
@@ -51,17 +52,20 @@ class Narrator:
         """All that one look found, in the order in which it happened."""
         progress = list(self.progressed(record.attempt, record.progress, now_s)) if record else []
         before, after = (progress, []) if any(row.event == "ended" for row in rows) else ([], progress)
-        return [*self.printed(printed), *before, *self.happened(rows), *after]
+        # What the first look finds may be long past, and told before: a restarted triggerer watches anew.
+        is_past, self._has_looked = not self._has_looked, True
+        return [*self.printed(printed), *before, *self.happened(rows, is_past=is_past), *after]
 
-    def happened(self, rows: Iterable[HistoryRow]) -> Iterator[Line]:
-        """The rows that weren't told yet, oldest first."""
+    def happened(self, rows: Iterable[HistoryRow], *, is_past: bool = False) -> Iterator[Line]:
+        """The rows that weren't told yet, oldest first; what is past is told with its time."""
         for row in rows:
             if row.number <= self._last_number:
                 continue
             self._last_number = row.number
             if row.event in TOLD_ELSEWHERE:
                 continue
-            yield self._level(row), self._sentence(row)
+            sentence = self._sentence(row)
+            yield self._level(row), f"at {row.at:%H:%M:%S} UTC: {sentence}" if is_past else sentence
 
     def progressed(self, attempt: int, progress: Progress | None, now_s: float) -> Iterator[Line]:
         """A progress line if there is a new step and the last line is old enough."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from airflow.sdk import Param
@@ -78,10 +78,10 @@ class TrainingParams(BaseModel):
         """The checked parameters of a run.
 
         Raises:
-            AirflowFailException: one is out of bounds, of a wrong type or unknown; no retry can help.
+            AirflowFailException: one is out of bounds, of a wrong type, or at odds with another; no retry can help.
         """
         try:
-            return cls(**{name: params[name] for name in cls.model_fields if name in params})
+            read = cls(**{name: params[name] for name in cls.model_fields if name in params})
         except ValidationError as error:
             found = "; ".join(
                 f"{'.'.join(map(str, problem['loc']))} = {problem['input']!r}: {problem['msg']}"
@@ -91,3 +91,25 @@ class TrainingParams(BaseModel):
                 f"the run's parameters ask for something that can't be: {found} "
                 f"(bounds: operators/params.py). Trigger the run again with other values."
             ) from None
+        if read.global_batch_size % read.workers:
+            raise AirflowFailException(
+                f"the run's parameters ask for something that can't be: global_batch_size = {read.global_batch_size} "
+                f"does not divide by workers = {read.workers}, and every worker takes an equal share of a batch. "
+                f"Trigger the run again with a multiple of {read.workers}."
+            )
+        return read
+
+
+def refuse_unknown(asked: Mapping[str, Any] | None, declared: Iterable[str], dag_id: str) -> None:
+    """Refuse what a run was triggered with and its DAG has no parameter for: Airflow would pass over a misspelt name.
+
+    Raises:
+        AirflowFailException: names them, and the parameters that there are.
+    """
+    known = sorted(declared)
+    unknown = sorted(set(asked or {}) - set(known))
+    if unknown:
+        raise AirflowFailException(
+            f"the run was triggered with {', '.join(repr(name) for name in unknown)}, which DAG {dag_id!r} has no "
+            f"parameter for. Its parameters are {', '.join(known)}. Trigger the run again with one of these names."
+        )

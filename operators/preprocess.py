@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from operators import places
 from operators.batch import BatchOperator
 from operators.gang import owner_of
-from operators.params import TrainingParams
+from operators.params import TrainingParams, refuse_unknown
 from operators.replay import IntervalDays, NoSuchDay, days_of, last_interval_start
 
 
@@ -61,6 +61,7 @@ class SparkPreprocessOperator(BatchOperator):
         }
 
     def _days(self, context: Context) -> IntervalDays:
+        refuse_unknown(context["dag_run"].conf, context["dag"].params, context["ti"].dag_id)
         params = TrainingParams.read(
             {
                 **context["params"],

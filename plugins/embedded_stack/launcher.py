@@ -55,7 +55,7 @@ class Launcher:
         self.is_first_start = False
         self._options = options
         self._say = say
-        self._port = 0
+        self._port = StackRecord.read(folder.stack).port  # a start that fails must not forget it
         self._state = StackState.STARTING
         self._since = datetime.now(UTC)
         self._postgres: EmbeddedPostgres | None = None

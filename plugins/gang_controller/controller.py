@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gang_backends.backend import Backend
+from gang_backends.backend import Backend, Liveness
 from gang_controller.outbox import carry_out
 from gang_ledgers.ledger import (
     Claim,
@@ -175,7 +175,15 @@ class GangController:
             for record in self._ledger.list_gangs(live_only=True, limit=10_000)
             if record.state in HOLDS_CAPACITY
         }
-        return tuple(key for key in keys if key in live)
+        # A supervisor that has just told of the end still holds a connection to the ledger.
+        return tuple(key for key in keys if key in live or self._is_supervised(key))
+
+    def _is_supervised(self, key: AttemptKey) -> bool:
+        for record in self._ledger.submissions(key.gang_id):
+            backend = self._backends.get(record.request.gang_pool)
+            if record.submission == key.submission and backend is not None:
+                return backend.state("", record.run_dir, key).liveness is Liveness.ALIVE
+        return False
 
     # --- the supervisor of one attempt
 

@@ -76,7 +76,7 @@ def renew_and_move(change: Change, key: AttemptKey, progress: Progress | None, l
         change.tell(
             key,
             "claimed",
-            f"rank 0 has claimed the run folder and works from step {progress.step or 0}",
+            f"rank 0 has claimed the run folder and is at step {progress.step or 0}",
             claim=progress.claimed_attempt,
             step=progress.step,
             last_committed_step=progress.last_committed_step,

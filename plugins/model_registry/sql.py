@@ -126,6 +126,11 @@ class SqlModelRegistry:
             former = [move.to_model for move in moves]
             if to_model is None:
                 to_model = _before(moves, present.model.model_id)
+            if to_model is None and not set(former) - {present.model.model_id}:
+                raise RegistryError(
+                    f"model '{name}' has had one champion only, model {present.model.model_id}: "
+                    "there is none to go back to"
+                )
             if to_model is None or to_model not in former:
                 known = ", ".join(str(number) for number in dict.fromkeys(former))
                 wanted = "a former champion" if to_model is None else f"model {to_model}"

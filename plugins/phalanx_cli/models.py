@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Mapping
 from contextlib import closing
+from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
@@ -37,7 +38,7 @@ def list_models(
             m.model_id,
             m.name,
             "champion" if champions.get(m.name) == m.model_id else "",
-            f"{m.facts.data_from:%Y-%m-%d} - {m.facts.data_until:%Y-%m-%d}",
+            f"{m.facts.data_from:%Y-%m-%d} - {m.facts.data_until - timedelta(days=1):%Y-%m-%d}",
             f"{m.facts.seen_until:%Y-%m-%d}",
             _flat(m.facts.metrics).get("challenger.auc"),
             f"{m.facts.dag_id}/{m.facts.run_id}",

@@ -179,7 +179,7 @@ def test_roll_back_is_refused_when_there_is_nothing_to_go_back_to(registry: Mode
     only = registry.register(a_model(10))
     never = registry.register(a_model(11))
     promote(registry, only)
-    with pytest.raises(RegistryError, match=f"its champions so far were {only.model_id}"):
+    with pytest.raises(RegistryError, match=f"one champion only, model {only.model_id}"):
         registry.roll_back("flights", who="operator", why="?")
     with pytest.raises(RegistryError, match=f"to model {never.model_id}"):
         registry.roll_back("flights", who="operator", why="?", to_model=never.model_id)

@@ -91,3 +91,10 @@ def test_a_progress_line_holds_step_loss_speed_remaining_time_and_checkpoint() -
     assert progress_sentence(progress) == (
         "step 120/400, loss 0.4313, 12,346 samples/s, ETA 0:00:35, checkpoint at step 100"
     )
+
+
+def test_what_happened_before_the_first_look_is_told_with_its_time() -> None:
+    narrator = Narrator(after=0)
+    told = narrator.lines([], [a_row(1, "launched", "one")], None, 0.0)
+    assert told == [(logging.INFO, "at 00:00:00 UTC: one")]
+    assert narrator.lines([], [a_row(2, "launched", "two")], None, 1.0) == [(logging.INFO, "two")]

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 
-from operators.params import TrainingParams
+from operators.params import TrainingParams, refuse_unknown
 
 
 def test_every_parameter_has_a_title_a_description_and_a_type_in_the_form() -> None:
@@ -32,3 +32,13 @@ def test_a_bad_value_is_refused_by_the_form_and_by_the_task(name: str, value: An
 def test_an_empty_replay_year_means_the_interval_s_own() -> None:
     assert TrainingParams.as_airflow()["replay_year"].resolve(None) is None
     assert TrainingParams.read({"replay_year": None}).replay_year is None
+
+
+def test_a_name_that_the_dag_has_no_parameter_for_is_refused() -> None:
+    with pytest.raises(AirflowFailException, match=r"'epoch'.*has no parameter for.*epochs, seed"):
+        refuse_unknown({"epoch": 3}, ["seed", "epochs"], "nightly")
+
+
+def test_a_batch_that_workers_cannot_share_equally_is_refused_before_anything_is_built() -> None:
+    with pytest.raises(AirflowFailException, match="global_batch_size = 1000 does not divide by workers = 3"):
+        TrainingParams.read({"global_batch_size": 1000, "workers": 3})

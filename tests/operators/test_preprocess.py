@@ -30,7 +30,9 @@ BUILDS = """
 
 
 def a_context(ti: Any, day: datetime, **params: Any) -> Any:
-    return {"ti": ti, "params": TrainingParams(**params).model_dump(), "data_interval_start": day}
+    asked = TrainingParams(**params).model_dump()
+    run, dag = SimpleNamespace(conf=params), SimpleNamespace(params=TrainingParams.as_airflow())
+    return {"ti": ti, "params": asked, "data_interval_start": day, "dag_run": run, "dag": dag}
 
 
 def at_two(year: int, month: int, day: int) -> datetime:
@@ -57,6 +59,13 @@ def test_a_run_of_a_29_february_is_skipped_with_the_reason(home: Path, ti: Any) 
         operator.execute(a_context(ti, at_two(2028, 2, 29)))
 
 
+def test_a_misspelt_parameter_is_refused_before_anything_runs(home: Path, ti: Any) -> None:
+    context = a_context(ti, at_two(2026, 1, 4))
+    context["dag_run"].conf = {"learnig_rate": 0.1}
+    with pytest.raises(AirflowFailException, match="'learnig_rate'.*no parameter for"):
+        SparkPreprocessOperator(task_id="preprocess", job="never_run").execute(context)
+
+
 def test_a_bad_parameter_is_refused_before_anything_runs(home: Path, ti: Any) -> None:
     operator = SparkPreprocessOperator(task_id="preprocess", job="never_run", window_days="many")
     with pytest.raises(AirflowFailException, match="window_days = 'many'"):
@@ -64,7 +73,7 @@ def test_a_bad_parameter_is_refused_before_anything_runs(home: Path, ti: Any) ->
 
 
 def without_interval(ti: Any, dag: DAG) -> Any:
-    run = SimpleNamespace(run_after=datetime(2026, 1, 4, 23, 30, tzinfo=UTC))
+    run = SimpleNamespace(run_after=datetime(2026, 1, 4, 23, 30, tzinfo=UTC), conf={})
     return {"ti": ti, "params": {"window_days": 1}, "dag": dag, "dag_run": run}
 
 

@@ -47,6 +47,7 @@ def flights_of(day: date, rows: int) -> pa.Table:
     logit = -2.5 + 2.0 * (minute - 300) / 1080 + 1.5 * (carrier == "B6")
     columns: dict[str, Any] = {field.name: random.uniform(0, 50, rows) for field in COLUMNS}
     columns |= {name: np.where(random.random(rows) < 0.2, None, columns[name]) for name in MAY_BE_NULL}
+    tails = random.choice(["N1", "N2", "N3", "N4"], rows)
     columns |= {
         "flight_id": [f"{day}-{number}" for number in range(rows)],
         "date": [day] * rows,
@@ -56,7 +57,7 @@ def flights_of(day: date, rows: int) -> pa.Table:
         "day_of_week": [day.isoweekday()] * rows,
         "carrier": carrier,
         "flight": random.integers(1, 40, rows),
-        "tailnum": np.where(random.random(rows) < 0.1, None, random.choice(["N1", "N2", "N3", "N4"], rows)),
+        "tailnum": [name if known else None for name, known in zip(tails, random.random(rows) >= 0.1, strict=True)],
         "origin": random.choice(["EWR", "JFK", "LGA"], rows),
         "dest": random.choice(["ATL", "LAX", "ORD", "SFO"], rows),
         "weather_missing": random.random(rows) < 0.05,

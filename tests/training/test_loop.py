@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from tests.training.day_partitions import a_spec, flights_of, write_manifest
 from tests.training.lone_run import run_alone
-from training import exported_model, loop
+from training import exported_model, loop, recipe
 from training.checkpoint_manifest import committed
 from training.exit_codes import BadData, BadSpec, Interrupted, Superseded
 from training.fault_injection import FaultInjection, InjectedFault
@@ -165,7 +166,7 @@ def test_nothing_is_committed_when_a_newer_attempt_has_claimed_the_folder(
 def test_it_ends_as_a_program_error_when_the_loss_is_no_number(
     spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop.recipe, "learning_rate_at", lambda *_: float("inf"))
+    monkeypatch.setattr(recipe, "learning_rate_at", lambda *_: float("inf"))
     with pytest.raises(loop.NonFiniteLoss, match="Try a lower") as caught:
         run_alone(tmp_path, spec)
     assert caught.value.exit_code == 70
@@ -221,7 +222,7 @@ def test_a_warm_start_begins_at_the_champions_weights(four_days: list[Partition]
     with pytest.raises(Interrupted):
         run_alone(tmp_path / "new", warm(four_days, tmp_path / "old"), stop=StopRequest(is_made=True))
     (checkpoint,) = committed(tmp_path / "new")
-    begun = exported_model.load_file(checkpoint / "attempt-1-model.safetensors")
+    begun = load_file(checkpoint / "attempt-1-model.safetensors")
     champion = exported_model.load(tmp_path / "old" / "model").weights
     for name, weight in champion.items():
         assert torch.equal(begun[name][: len(weight)], weight)
