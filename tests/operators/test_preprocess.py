@@ -62,7 +62,7 @@ def test_a_run_of_a_29_february_is_skipped_with_the_reason(home: Path, ti: Any) 
 def test_a_misspelt_parameter_is_refused_before_anything_runs(home: Path, ti: Any) -> None:
     context = a_context(ti, at_two(2026, 1, 4))
     context["dag_run"].conf = {"learnig_rate": 0.1}
-    with pytest.raises(AirflowFailException, match="'learnig_rate'.*no parameter for"):
+    with pytest.raises(AirflowFailException, match=r"'learnig_rate'.*no parameter for"):
         SparkPreprocessOperator(task_id="preprocess", job="never_run").execute(context)
 
 
