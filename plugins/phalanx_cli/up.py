@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +18,7 @@ from embedded_stack.foreground import Session, serve
 from embedded_stack.launcher import Launcher, Options, home_of
 from embedded_stack.run_follower import FollowedRun, RunFollower, conf_of, read_metrics
 from embedded_stack.state_folder import StateFolder
+from gang_controller.wiring import open_registry
 from phalanx_cli.output import Home, Json, fail, print_facts, print_json, say, teller
 
 CHECKOUT = airflow_settings.checkout_folders()
@@ -131,9 +134,27 @@ class RunOfDag:
             return
         say("")
         print_facts({"run": f"{self.ended.dag_id} / {self.ended.run_id}", **facts, "UI": address})
-        print_facts(read_metrics(self.ended.results))
+        told = read_metrics(self.ended.results)
+        print_facts({**told, **_measured(folder, told.get("model_id"))})
         if self.ended.reason:
             say(f"\n{self.ended.reason}")
+
+
+def _measured(folder: StateFolder, model_id: Any) -> dict[str, str]:
+    """What the registry holds of a model's evaluation: one line for each of challenger, champion and base rate."""
+    if model_id is None:
+        return {}
+    with closing(open_registry(folder.home)) as registry:
+        metrics = registry.model(int(model_id)).facts.metrics
+    return {
+        who.replace("_", " "): ", ".join(
+            f"{name} {measured[key]:.4f}"
+            for key, name in (("auc", "AUC"), ("log_loss", "log loss"), ("ece", "calibration error"))
+            if key in measured
+        )
+        for who, measured in metrics.items()
+        if isinstance(measured, Mapping) and "auc" in measured
+    }
 
 
 def _folder(path: Path, option: str) -> Path:
