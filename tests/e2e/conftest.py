@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ CHECKOUT = HERE.parents[1]
 sys.path.insert(0, str(HERE))  # the helpers beside here
 
 from airflow_api import AirflowApi, wait_for  # noqa: E402
+
+from embedded_stack.airflow_api import ApiRefused  # noqa: E402
 
 
 @dataclass
@@ -40,7 +43,15 @@ class Stack:
         self.api.call("PATCH", path, {"is_paused": False})
         due = wait_for(lambda: self.api.runs("nightly_retraining"), "the run that is due starts", 60)
         for run in due:
-            self.api.call("PATCH", f"{path}/dagRuns/{run['dag_run_id']}", {"state": "failed"})
+            wait_for(partial(self._ended, run["dag_run_id"]), "the run that was due is ended", 60)
+
+    def _ended(self, run_id: str) -> bool:
+        """Whether the run could be ended: Airflow refuses it while its scheduler is creating the run's tasks."""
+        try:
+            self.api.call("PATCH", f"/api/v2/dags/nightly_retraining/dagRuns/{run_id}", {"state": "failed"})
+        except ApiRefused:
+            return False
+        return True
 
 
 def phalanx(*arguments: str, timeout_s: float = 400) -> subprocess.CompletedProcess[str]:
