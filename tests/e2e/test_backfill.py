@@ -11,7 +11,7 @@ from airflow_api import AirflowApi, wait_for
 from gang_controller.wiring import open_ledger, open_registry
 from gang_ledgers.history_check import overlaps
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(5400)]
 DAG_ID = "nightly_retraining"
 DAYS = [f"2013-01-{day}" for day in range(10, 17)]
 LIMIT_S = 2400.0

@@ -11,7 +11,7 @@ import pytest
 from airflow_api import wait_for
 from gang_runs import CHECKPOINT_EVERY_STEPS, GangRun, value_after
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 STEPS = 80
 
 

@@ -11,7 +11,7 @@ from gang_runs import DAG_ID, GangRun, value_after
 
 from gang_scheduler.gang_state import GangState
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 STEPS = 80
 
 

@@ -16,7 +16,7 @@ from gang_controller.wiring import open_ledger, open_registry
 from gang_ledgers.ledger import GangRecord
 from training import heartbeat
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 DAG_ID = "nightly_retraining"
 TASKS = ["preprocess", "validate", "train", "evaluate", "promote"]
 SMALL = {"window_days": 4, "epochs": 2}
