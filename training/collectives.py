@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from training.exit_codes import PeerLost
 from training.world import World
@@ -35,45 +37,52 @@ def peers() -> Iterator[None]:
         raise PeerLost(f"gloo: another rank went away: {error}") from error
 
 
-@contextmanager
-def process_group(world: World) -> Iterator[None]:
-    """The gang's ranks, joined over gloo; a lone process joins itself, with no torchrun.
+def join(world: World) -> None:
+    """Join the gang's ranks over gloo; a process that torchrun didn't start is a gang of one and joins nothing.
+
+    The group is left to the end of the process: gloo's destructor joins its threads while it holds the interpreter's
+    lock, which these may be waiting for to let go of a tensor. Seen to hang for good (torch 2.13).
 
     Raises:
         PeerLost: not all ranks came in time.
     """
-    with peers():
-        if world.is_under_torchrun:
+    if world.is_under_torchrun:
+        with peers():
             dist.init_process_group("gloo", timeout=TIMEOUT)
-        else:
-            store = dist.HashStore()  # type: ignore[attr-defined]  # public, but missing from torch's own export list
-            dist.init_process_group("gloo", store=store, rank=0, world_size=1, timeout=TIMEOUT)
-    try:
-        yield
-    except BaseException:
-        if not world.is_under_torchrun:  # with a peer gone it could wait, and the process ends anyway
-            dist.destroy_process_group()
-        raise
-    dist.destroy_process_group()
+
+
+def replicated(model: nn.Module) -> nn.Module:
+    """The model as every rank trains it, with gradients averaged over the gang.
+
+    They are summed in the order in which they lie in DDP's buckets. It would lay them out anew after the first step,
+    and a resumed run would differ from one that went on; looking for unused parameters keeps it from that.
+    """
+    if not dist.is_initialized():
+        return model
+    with peers():
+        return DistributedDataParallel(model, find_unused_parameters=True)
 
 
 def from_first_rank(value: Any) -> Any:
     """What rank 0 gave, on every rank."""
     box = [value]
-    with peers():
-        dist.broadcast_object_list(box, src=0)
+    if dist.is_initialized():
+        with peers():
+            dist.broadcast_object_list(box, src=0)
     return box[0]
 
 
 def meet() -> None:
     """Wait until every rank is here."""
-    with peers():
-        dist.barrier()
+    if dist.is_initialized():
+        with peers():
+            dist.barrier()
 
 
 def add_up(*numbers: float) -> list[float]:
     """The sums over all ranks, in float64."""
     sums = torch.tensor(numbers, dtype=torch.float64)
-    with peers():
-        dist.all_reduce(sums)
+    if dist.is_initialized():
+        with peers():
+            dist.all_reduce(sums)
     return [float(number) for number in sums]

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
-from torch.nn.parallel import DistributedDataParallel
 
 from training import attempts, checkpoint_manifest, losses, recipe
 from training.attempts import Claim
 from training.checkpoint import TrainingState, restore, save
 from training.checkpoint_manifest import Found
 from training.code_version import code_version
-from training.collectives import add_up, from_first_rank, meet, peers, process_group
+from training.collectives import add_up, from_first_rank, join, meet, peers, replicated
 from training.exit_codes import BadSpec, Interrupted, Superseded, TrainingEnd
 from training.fault_injection import FaultInjection
 from training.files import write_json
@@ -84,13 +83,13 @@ class Run:
         model = recipe.build_model(self.spec, samples, champion)
         state = TrainingState(model, recipe.build_optimizer(model, self.spec.params), self._reader(len(samples)))
         torch.manual_seed(self.spec.seed * self.world.world_size + self.world.rank)  # each rank drops its own units
-        with process_group(self.world):
-            self._resume(state)
-            with self._open_page(state):
-                self._train(state, samples, total_steps)
-            if self.claim is not None:
-                self._finish(state, samples, model)
-            meet()
+        join(self.world)
+        self._resume(state)
+        with self._open_page(state):
+            self._train(state, samples, total_steps)
+        if self.claim is not None:
+            self._finish(state, samples, model)
+        meet()
 
     @property
     def step(self) -> int | None:
@@ -121,9 +120,7 @@ class Run:
             self._note_commit(state.step, found.commit.created_at)
 
     def _train(self, state: TrainingState, samples: Samples, total_steps: int) -> None:
-        # Gradients are summed in the order in which they lie in DDP's buckets. It would lay them out anew after the
-        # first step, and a resumed run would differ from one that went on; looking for unused parameters prevents it.
-        model = DistributedDataParallel(state.model, find_unused_parameters=True)
+        model = replicated(state.model)
         if self.progress is not None:
             self.progress.start_clock(state.reader.position)
         if self._agree(0.0).is_stop_requested:  # it came while the process was starting

@@ -81,7 +81,7 @@ def build_model(spec: RunSpec, samples: Samples, champion: ExportedModel | None)
     model.start_at_rate(samples.late_rate)
     if champion is not None:
         try:
-            model.take_over(champion.weights)
+            model.take_over(champion.weights, params.warm_start_weight_share)
         except ValueError as error:
             raise BadSpec(
                 f"run spec: params ask for embedding_dim = {params.embedding_dim}, hidden = {params.hidden}; the model "

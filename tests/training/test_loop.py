@@ -217,7 +217,7 @@ def test_a_warm_start_keeps_the_champions_encoder_and_adds_what_is_new(
     assert new.weights["linear.weight"].shape == old.weights["linear.weight"].shape
 
 
-def test_a_warm_start_begins_at_the_champions_weights(four_days: list[Partition], tmp_path: Path) -> None:
+def test_a_warm_start_begins_at_a_share_of_the_champions_weights(four_days: list[Partition], tmp_path: Path) -> None:
     run_alone(tmp_path / "old", a_spec(four_days[:2], workers=1))
     with pytest.raises(Interrupted):
         run_alone(tmp_path / "new", warm(four_days, tmp_path / "old"), stop=StopRequest(is_made=True))
@@ -225,7 +225,8 @@ def test_a_warm_start_begins_at_the_champions_weights(four_days: list[Partition]
     begun = load_file(checkpoint / "attempt-1-model.safetensors")
     champion = exported_model.load(tmp_path / "old" / "model").weights
     for name, weight in champion.items():
-        assert torch.equal(begun[name][: len(weight)], weight)
+        if name != "linear.bias":
+            assert torch.equal(begun[name][: len(weight)], weight / 2)
 
 
 def test_a_champion_is_refused_when_it_is_changed_of_other_size_or_from_the_future(

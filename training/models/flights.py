@@ -63,8 +63,12 @@ class FlightsModel(nn.Module):
         with torch.no_grad():
             self.linear.bias.fill_(torch.logit(torch.tensor(rate, dtype=torch.float64), eps=1e-4).item())
 
-    def take_over(self, weights: dict[str, Tensor]) -> None:
-        """Start from another model's weights; its categories come first in this one's, new values keep their start.
+    def take_over(self, weights: dict[str, Tensor], share: float) -> None:
+        """Start from a share of another model's weights; its categories come first here, new values keep their start.
+
+        Windows of two nights have 27 days in common, so a model that went on from the whole of the last one's weights
+        would learn those days again each night, until it knew them by heart. Letting go of a share prevents it (Ash and
+        Adams, "On Warm-Starting Neural Network Training", 2020). The offset stays: the new window's rate is known.
 
         Raises:
             ValueError: the models differ in more than the number of category values.
@@ -77,5 +81,6 @@ class FlightsModel(nn.Module):
             is_table = name.startswith(("wide.", "embeddings."))
             if given.shape[1:] != weight.shape[1:] or (given.shape != weight.shape and not is_table):
                 raise ValueError(f"weight {name!r} has shape {list(given.shape)}, asked for is {list(weight.shape)}")
-            weight[: len(given)] = given
+            if name != "linear.bias":
+                weight[: len(given)] = share * given
         self.load_state_dict(own)
