@@ -38,7 +38,9 @@ def main(arguments: list[str]) -> int:
     try:
         spec = run_spec.load(path)
         fault = FaultInjection.from_env(os.environ)
-        from training.loop import Run
+        # DDP would warn that it looks for unused parameters in vain; collectives.py says why it looks.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+        from training.loop import Run  # only here: torch takes seconds, and a bad run spec is told of before
 
         run = Run(world, spec, stop, fault)
         run.go()
