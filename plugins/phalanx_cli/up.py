@@ -19,6 +19,7 @@ from embedded_stack.launcher import Launcher, Options, home_of
 from embedded_stack.run_follower import FollowedRun, RunFollower, conf_of, read_metrics
 from embedded_stack.state_folder import StateFolder
 from gang_controller.wiring import open_registry
+from model_registry.registry import UnknownModel
 from phalanx_cli.output import Home, Json, fail, print_facts, print_json, say, teller
 
 CHECKOUT = airflow_settings.checkout_folders()
@@ -141,11 +142,17 @@ class RunOfDag:
 
 
 def _measured(folder: StateFolder, model_id: Any) -> dict[str, str]:
-    """What the registry holds of a model's evaluation: one line for each of challenger, champion and base rate."""
-    if model_id is None:
+    """What the registry holds of a model's evaluation: one line for each of challenger, champion and base rate.
+
+    Any DAG may be followed, and what it calls `model_id` may be no model of this registry: then nothing is added.
+    """
+    if not isinstance(model_id, int):
         return {}
     with closing(open_registry(folder.home)) as registry:
-        metrics = registry.model(int(model_id)).facts.metrics
+        try:
+            metrics = registry.model(model_id).facts.metrics
+        except UnknownModel:
+            return {}
     return {
         who.replace("_", " "): ", ".join(
             f"{name} {measured[key]:.4f}"
