@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gang_scheduler.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerGroup:
-    """Identical workers of one role; `each` is what one worker asks for."""
+    """Identical workers of one role; `each` is what one worker asks for.
+
+    With `min_workers` the group is elastic: it starts with at least so many and grows up to `workers`.
+    `harvests_cpus` lets workers without GPUs use spare CPUs of GPU nodes; they are the first to be evicted there.
+    """
 
     name: str
     workers: int
     each: Resources = field(default_factory=lambda: Resources(cpus=1.0))
+    min_workers: int | None = None
+    harvests_cpus: bool = False
+
+    @property
+    def fewest(self) -> int:
+        """The least workers that the group runs with."""
+        return self.workers if self.min_workers is None else self.min_workers
 
     @property
     def total(self) -> Resources:
@@ -46,6 +57,36 @@ class Budgets:
 
 
 @dataclass(frozen=True, slots=True)
+class Topology:
+    """All workers under one domain of `level` (`"node"`, a level of the pool, `"pool"`): required, or if possible."""
+
+    level: str
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWishes:
+    """Which nodes a gang takes.
+
+    `regions` and `labels` are required, `preferred_labels` only break ties; `gpu_models` are tried in their order
+    (empty: any); `near` and `apart` name gangs to share, or not to share, a domain of `spread_level` with; `excluded`
+    nodes are never used.
+    """
+
+    regions: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    preferred_labels: Mapping[str, str] = field(default_factory=dict)
+    gpu_models: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+    spread_level: str = "node"
+    excluded: tuple[str, ...] = ()
+
+
+NO_WISHES = NodeWishes()
+
+
+@dataclass(frozen=True, slots=True)
 class GangRequest:
     """All that the scheduler and a backend need to know of one gang.
 
@@ -68,6 +109,25 @@ class GangRequest:
     budgets: Budgets = field(default_factory=Budgets)
     grace: timedelta = timedelta(seconds=30)
     labels: Mapping[str, str] = field(default_factory=dict)
+    fallback_pools: tuple[str, ...] = ()
+    topology: Topology | None = None
+    wishes: NodeWishes = NO_WISHES
+    deadline: datetime | None = None
+    expected_duration: timedelta | None = None  # of the whole submission, at compute 1.0; None: learned, or unknown
+    is_preemptible: bool = True
+    checkpoint_interval: timedelta | None = None
+    storage_gib: float = 0.0  # of the pool's shared storage, while it runs
+    storage_gbps: float = 0.0
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """The pools it may run in, in order of preference."""
+        return (self.gang_pool, *self.fallback_pools)
+
+    @property
+    def is_elastic(self) -> bool:
+        """True if it may run with fewer workers than it asks for."""
+        return any(group.fewest < group.workers for group in self.worker_groups)
 
     @property
     def workers(self) -> int:

@@ -6,20 +6,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from gang_scheduler.gang import AttemptKey, GangRequest, Placement
+from gang_scheduler.gang_queue import QueueView
 from gang_scheduler.gang_state import HOLDS_CAPACITY, GangState
-from gang_scheduler.resources import Resources
+from gang_scheduler.node import NodeView as NodeView
+from gang_scheduler.policy import DEFAULT_POLICY, Policy
+from gang_scheduler.pool import PoolView
 from gang_scheduler.verdict import Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """A node of a pool; cordoned nodes take no new workers."""
-
-    pool: str
-    node: str
-    capacity: Resources
-    is_cordoned: bool = False
-    cordon_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +21,9 @@ class GangView:
     `state_since` is when it entered its state; the `..._spent` hold what its clocks had run before that.
     `verdict` is that of the last attempt if it has ended and is not yet acted upon; the counts of ends include it.
     `is_released`: nobody wants it any more, so it stops for good; a stop without that is followed by another attempt.
-    `limit_verdict`: it stops because a limit was reached, and fails by this verdict.
+    `limit_verdict`: it stops because a limit was reached, and fails by this verdict. `is_held`: a person keeps it from
+    being admitted. `learned_duration` is what past runs of the same DAG and task took, `learned_error` the relative
+    error (0.3: 30 %) that such guesses had; `saved_at` is when its last committed checkpoint was seen.
     """
 
     request: GangRequest
@@ -57,6 +51,11 @@ class GangView:
     recovering_spent: timedelta = timedelta()
     wait_reason: str = ""
     wait_sentence: str = ""
+    is_held: bool = False
+    held_why: str = ""
+    learned_duration: timedelta | None = None
+    learned_error: float | None = None
+    saved_at: datetime | None = None
 
     @property
     def key(self) -> AttemptKey:
@@ -67,6 +66,11 @@ class GangView:
     def holds_capacity(self) -> bool:
         """True while its attempt runs or may be running."""
         return self.state in HOLDS_CAPACITY
+
+    @property
+    def expected_duration(self) -> timedelta | None:
+        """What its author says, else what was learned of past runs; None: unknown."""
+        return self.request.expected_duration or self.learned_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +84,6 @@ class Snapshot:
     version: int
     nodes: tuple[NodeView, ...] = ()
     gangs: tuple[GangView, ...] = field(default_factory=tuple)
+    pools: tuple[PoolView, ...] = ()  # one that has nodes and is not listed has no levels and no limits
+    queues: tuple[QueueView, ...] = ()  # one that is not listed has no quota and no limits
+    policy: Policy = DEFAULT_POLICY

@@ -1,0 +1,56 @@
+"""How gangs of one priority are ordered and what may pass whom: settings of `plan`, fixed before any trace was run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+
+class Order(StrEnum):
+    """Who comes first inside one priority of one queue."""
+
+    FIFO = "fifo"  # who asked first
+    SJF = "sjf"  # the shortest expected duration
+    SRSF = "srsf"  # the least remaining GPU time (workers x expected remaining time)
+    LAS = "las"  # the least GPU time got so far, in classes; needs no durations
+
+
+class Blocking(StrEnum):
+    """What the first gang that does not fit means to those behind it."""
+
+    HEAD = "head"  # nobody passes it
+    EASY = "easy"  # it gets a reservation; who does not delay that may pass
+    CONSERVATIVE = "conservative"  # everyone who waits gets a reservation
+    NONE = "none"  # whoever fits goes
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rules of admission.
+
+    `preempts_by_order`: a gang that comes first in the order may take the place of running ones of its own priority
+    that come later; only if they have run `min_run` since they started, and come later by `hysteresis` (a factor).
+    `aged_after`: who has waited so long goes before all others of its priority, and is not preempted by order; None
+    is never. `las_first` and `las_factor` are the classes of attained GPU time: below the first, then each wider by
+    the factor. A running gang of unknown duration is taken to run as long again as it has, and at least
+    `assumed_duration`. `usage_half_life` is that of the usage history of queues.
+    """
+
+    order: Order = Order.SRSF
+    blocking: Blocking = Blocking.EASY
+    preempts_by_order: bool = False
+    preempts_by_priority: bool = True
+    reclaims_quota: bool = True
+    fair_share: bool = True
+    min_run: timedelta = timedelta(minutes=5)
+    hysteresis: float = 1.0
+    aged_after: timedelta | None = timedelta(days=7)
+    las_first: timedelta = timedelta(hours=1)
+    las_factor: float = 4.0
+    assumed_duration: timedelta = timedelta(hours=1)
+    usage_half_life: timedelta = timedelta(days=7)
+    reservation_depth: int = 64  # of conservative blocking
+
+
+DEFAULT_POLICY = Policy()
