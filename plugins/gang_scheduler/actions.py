@@ -19,6 +19,27 @@ class WaitReason(StrEnum):
     BACKING_OFF = "backing off"
     NO_NODES = "no nodes"
     STOPPING_FIRST = "stopping first"
+    PREEMPTING = "preempting"  # others were asked to make room for it
+    RESERVED = "reserved"  # it would fit, and would delay one before it
+    QUOTA = "quota"
+    WINDOW = "window"  # its queue is closed at this hour
+    STORAGE = "storage"
+    POWER = "power"
+    HELD = "held"  # by a person
+
+
+class StopReason(StrEnum):
+    """Why a plan asks an attempt to stop; a page and a test switch on it."""
+
+    ASKED = "asked"
+    LIMIT = "limit"
+    LATE = "late"
+    PREEMPTED = "preempted"
+    RECLAIMED = "reclaimed"  # its queue had borrowed what the owner wants back
+    SHRINKS = "shrinks"  # makes room by going on with fewer workers
+    GROWS = "grows"  # goes on with more workers, since the pool is idle
+    WINDOW = "window"  # its queue closes
+    NODE = "node"  # its node is drained or faulty
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +87,7 @@ class AskStop:
     key: AttemptKey
     sentence: str
     verdict: Verdict | None = None
+    reason: StopReason = StopReason.ASKED
 
 
 @dataclass(frozen=True, slots=True)

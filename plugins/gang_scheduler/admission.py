@@ -1,129 +1,132 @@
-"""Who gets slots: all workers of a gang or none, by priority, then age; the first in line blocks its pool."""
+"""Who gets capacity, as actions: all workers of a gang or none; who waits is told why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
-from gang_scheduler.actions import Action, Admit, Wait, WaitReason
-from gang_scheduler.gang import AttemptKey, GangRequest, Placement
-from gang_scheduler.placement import place, take
+from gang_scheduler.actions import Action, Admit, AskStop, StopReason, Wait, WaitReason
+from gang_scheduler.board import Board, Key, held
+from gang_scheduler.capacity import PoolCapacity
+from gang_scheduler.decide import Admission, Obstacle, Stop, decide
+from gang_scheduler.entry import Entry
+from gang_scheduler.fit import Fitter, lacks_storage
+from gang_scheduler.gang import AttemptKey, GangRequest
+from gang_scheduler.node import NodeState, NodeView
+from gang_scheduler.pool import PoolView
 from gang_scheduler.resources import Resources
-from gang_scheduler.snapshot import GangView, NodeView, Snapshot
+from gang_scheduler.snapshot import GangView, Snapshot
+from gang_scheduler.waits import WaitWriter, workers
 
 # A supervisor is a fresh Python process: seconds on an idle machine, far longer on one that is building something.
 START_WITHIN = timedelta(seconds=120)
 
 
-def admit(waiting: Sequence[GangView], snapshot: Snapshot) -> tuple[Action, ...]:
-    """Admit whole gangs in order until one does not fit, pool by pool; say to the others why they wait.
+def admit(waiting: Sequence[GangView], snapshot: Snapshot, decided: Iterable[AttemptKey] = ()) -> tuple[Action, ...]:
+    """Admit whole gangs, ask others to stop for them, and say to each that waits why.
 
-    A gang that could not be admitted for a reason of its own (it backs off, waits for its predecessor's end, or would
-    not fit into the empty pool) does not stand in the way of the others.
+    Args:
+        waiting: who may be admitted.
+        snapshot: the moment.
+        decided: gangs about whom something else is decided already; they are neither admitted nor stopped.
     """
-    actions: list[Action] = []
-    for pool in sorted({view.request.gang_pool for view in waiting}):
-        in_line = sorted((view for view in waiting if view.request.gang_pool == pool), key=_order)
-        actions += _admit_into(pool, in_line, snapshot)
+    views = {(view.request.gang_id, view.submission): view for view in waiting}
+    aside = [
+        (view.request.gang_id, view.submission)
+        for view in snapshot.gangs
+        if not view.holds_capacity and (view.request.gang_id, view.submission) not in views
+    ]
+    board = Board.of(snapshot, without=aside)
+    decisions = decide(board, _held_back(views, snapshot))
+    settled = frozenset(decided)
+    actions: list[Action] = [_grant(admission) for admission in decisions.admitted]
+    actions += [_stop(stop) for stop in decisions.stopped if stop.entry.key not in settled]
+    admitted = {action.key.gang_id for action in actions if isinstance(action, Admit)}
+    writer = WaitWriter(board)
+    for key, entry in sorted(board.entries.items()):
+        view = views[key]
+        obstacle = decisions.obstacle_of(entry)
+        if key[0] in admitted or obstacle is None:
+            continue
+        wait = writer.write(entry, obstacle)
+        if wait != (view.wait_reason, view.wait_sentence):
+            actions.append(Wait(view.key, *wait))
     return tuple(actions)
 
 
-def _order(view: GangView) -> tuple[object, ...]:
-    return (-view.request.gang_priority, view.submitted_at, view.request.gang_id, view.submission)
+def _held_back(views: Mapping[Key, GangView], snapshot: Snapshot) -> dict[Key, Obstacle]:
+    """Those that can't be admitted now for a reason of their own, so that nobody waits behind them."""
+    first: dict[str, int] = {}
+    for view in snapshot.gangs:
+        gang_id = view.request.gang_id
+        first[gang_id] = min(view.submission, first.get(gang_id, view.submission))
+    found: dict[Key, Obstacle] = {}
+    for key, view in views.items():
+        obstacle = _own_obstacle(view, first[key[0]], snapshot)
+        if obstacle is not None:
+            found[key] = obstacle
+    return found
 
 
-def _admit_into(pool: str, in_line: Sequence[GangView], snapshot: Snapshot) -> list[Action]:
-    nodes = sorted((node for node in snapshot.nodes if node.pool == pool), key=lambda node: node.node)
-    usable = {node.node: node.capacity for node in nodes if not node.is_cordoned}
-    free = _free(usable, (view for view in snapshot.gangs if view.holds_capacity))
-    holders = _holders(pool, snapshot.gangs)
-    first_blocked: GangView | None = None
-    actions: list[Action] = []
-    for view in in_line:
-        request = view.request
-        wait = _wait_of_its_own(view, snapshot) or _wait_for_nodes(request, nodes, usable)
-        if wait is None and first_blocked is not None:
-            wait = WaitReason.BEHIND_ANOTHER_GANG, _behind(request, first_blocked)
-        if wait is None:
-            placement = place(request, free)
-            if placement is not None:
-                free = take(free, request, placement)
-                holders = (*holders, f"{request.gang_id} ({request.total})")
-                actions.append(_grant(view, placement))
-                continue
-            first_blocked = view
-            wait = WaitReason.NO_CAPACITY, _no_capacity(request, usable, free, holders)
-        if wait != (view.wait_reason, view.wait_sentence):
-            actions.append(Wait(view.key, *wait))
-    return actions
-
-
-def _grant(view: GangView, placement: Placement) -> Admit:
-    request = view.request
-    attempt = AttemptKey(request.gang_id, view.submission, view.attempt + 1)
-    where = ", ".join(f"{placed.workers} on {placed.node}" for placed in placement.workers)
-    return Admit(
-        attempt,
-        placement,
-        START_WITHIN,
-        f"admitted whole: {_workers(request)} ({request.total}) to gang pool '{request.gang_pool}' ({where})",
-    )
-
-
-def _wait_of_its_own(view: GangView, snapshot: Snapshot) -> tuple[WaitReason, str] | None:
-    for other in snapshot.gangs:
-        if other.request.gang_id == view.request.gang_id and other.submission < view.submission:
-            return WaitReason.STOPPING_FIRST, f"submission {other.submission} of this gang has to end first"
+def _own_obstacle(view: GangView, first: int, snapshot: Snapshot) -> Obstacle | None:
+    if first < view.submission:
+        sentence = f"submission {first} of this gang has to end first"
+        return Obstacle(WaitReason.STOPPING_FIRST, detail=sentence)
+    if view.is_held:
+        return Obstacle(WaitReason.HELD, detail=f"held: {view.held_why or 'no reason was given'}")
     if view.not_before is not None and view.not_before > snapshot.now:
-        return WaitReason.BACKING_OFF, f"attempt {view.attempt + 1} starts not before {view.not_before:%H:%M:%S} UTC"
+        sentence = f"attempt {view.attempt + 1} starts not before {view.not_before:%H:%M:%S} UTC"
+        return Obstacle(WaitReason.BACKING_OFF, detail=sentence)
     return None
 
 
-def _wait_for_nodes(
-    request: GangRequest, nodes: Sequence[NodeView], usable: Mapping[str, Resources]
-) -> tuple[WaitReason, str] | None:
-    """Why it could not start even if every usable node were empty; None if it could."""
-    cordons = "; ".join(
-        f"{node.node} is cordoned ({node.cordon_reason or 'no reason given'})" for node in nodes if node.is_cordoned
-    )
-    if not usable:
-        found = f"every node is out of use: {cordons}" if cordons else "it has no nodes"
-        return WaitReason.NO_NODES, f"gang pool '{request.gang_pool}' can take no gang now: {found}"
-    if place(request, usable) is not None:
-        return None
-    aside = f"; {cordons}" if cordons else ""
-    return (
-        WaitReason.NO_CAPACITY,
-        f"asks {_workers(request)} ({request.total}); gang pool '{request.gang_pool}' has {_sum(usable.values())} "
-        f"when empty, which does not hold the whole gang{aside}",
+def _grant(admission: Admission) -> Admit:
+    entry, placement = admission.entry, admission.placement
+    key = AttemptKey(entry.key.gang_id, entry.key.submission, entry.key.attempt + 1)
+    count = sum(placed.workers for placed in placement.workers)
+    whole = entry.request.workers
+    size = workers(entry.request) if count == whole else f"{count} of {whole} workers"
+    where = ", ".join(f"{placed.workers} on {placed.node}" for placed in placement.workers)
+    how = "admitted whole" if count == whole else "admitted with fewer workers, as it allows"
+    return Admit(
+        key,
+        placement,
+        START_WITHIN,
+        f"{how}: {size} ({held(entry, placement)}) to gang pool '{placement.pool}' ({where})",
     )
 
 
-def _no_capacity(
-    request: GangRequest, usable: Mapping[str, Resources], free: Mapping[str, Resources], holders: Sequence[str]
-) -> str:
-    held_by = f"; held by {', '.join(holders)}" if holders else ""
-    return (
-        f"asks {_workers(request)} ({request.total}); gang pool '{request.gang_pool}' has "
-        f"{_sum(free.values())} free of {_sum(usable.values())}{held_by}"
-    )
+def _stop(stop: Stop) -> AskStop:
+    whose = "" if stop.made_for is None else f" gang '{stop.made_for.request.gang_id}'"
+    priority = "" if stop.made_for is None else f" (priority {stop.made_for.request.gang_priority})"
+    sentences = {
+        StopReason.PREEMPTED: f"asked to stop with a checkpoint: it makes room for{whose}{priority}",
+        StopReason.RECLAIMED: f"asked to stop with a checkpoint: its gang queue '{stop.entry.queue}' borrowed what"
+        f"{whose} is owed by its own quota",
+        StopReason.SHRINKS: f"asked to checkpoint and go on with fewer workers: it makes room for{whose}{priority}",
+        StopReason.GROWS: "asked to checkpoint and go on with more workers: nobody else waits for the pool",
+        StopReason.WINDOW: f"asked to stop with a checkpoint: gang queue '{stop.entry.queue}' harvests idle hours, "
+        f"which are over ([queue.{stop.entry.queue}] windows)",
+    }
+    return AskStop(stop.entry.key, sentences[stop.reason], reason=stop.reason)
 
 
-def _behind(request: GangRequest, first: GangView) -> str:
-    return (
-        f"asks {_workers(request)} ({request.total}); gang '{first.request.gang_id}' (priority "
-        f"{first.request.gang_priority}, asked at {first.submitted_at:%Y-%m-%d %H:%M:%S} UTC) is before it in gang "
-        f"pool '{request.gang_pool}' and waits for {first.request.total}"
-    )
+# --- asking before anything is submitted
 
 
-def why_never(request: GangRequest, nodes: Sequence[NodeView]) -> str | None:
-    """Why this gang would not fit even into its whole pool when empty, cordoned nodes included; None if it would."""
+def why_never(request: GangRequest, nodes: Sequence[NodeView], pools: Sequence[PoolView] = ()) -> str | None:
+    """Why this gang would fit into none of its pools even when empty, cordoned nodes included; None if it would."""
     who = f"gang '{request.gang_id}'"
-    pools = sorted({node.pool for node in nodes})
-    if request.gang_pool not in pools:
-        known = ", ".join(f"'{pool}'" for pool in pools) or "none"
-        return f"{who}: asks gang pool '{request.gang_pool}'; known gang pools: {known}. Name one of them as gang_pool"
+    known_pools = sorted({node.pool for node in nodes})
+    unknown = [pool for pool in request.pools if pool not in known_pools]
+    if unknown:
+        known = ", ".join(f"'{pool}'" for pool in known_pools) or "none"
+        return f"{who}: asks gang pool '{unknown[0]}'; known gang pools: {known}. Name one of them as gang_pool"
+    return _malformed(request, who) or _too_large(request, who, nodes, {pool.name: pool for pool in pools})
+
+
+def _malformed(request: GangRequest, who: str) -> str | None:
     if not request.worker_groups or any(group.workers < 1 for group in request.worker_groups):
         asked = ", ".join(f"'{group.name}' {group.workers}" for group in request.worker_groups) or "no worker group"
         return f"{who}: asks {asked}; every worker group needs at least 1 worker. Set workers"
@@ -131,44 +134,87 @@ def why_never(request: GangRequest, nodes: Sequence[NodeView]) -> str | None:
         names = ", ".join(f"'{group.name}'" for group in request.worker_groups)
         return f"{who}: worker groups are called {names}; a name may be used once. Rename one"
     for group in request.worker_groups:
-        if min(group.each.cpus, group.each.memory_gib, group.each.gpus) < 0 or group.each == Resources():
-            asked = f"{group.each.cpus:g} CPUs, {group.each.memory_gib:g} GiB, {group.each.gpus} GPUs"
+        each = group.each
+        least = min(each.cpus, each.memory_gib, each.gpus, each.scratch_gib, each.gpu_share)
+        if least < 0 or each == Resources() or any(count < 0 for _, count in each.mig):
+            asked = f"{each.cpus:g} CPUs, {each.memory_gib:g} GiB, {each.gpus} GPUs"
             return f"{who}: worker group '{group.name}' asks {asked} a worker. Ask something, and nothing below 0"
-    empty = {node.node: node.capacity for node in nodes if node.pool == request.gang_pool}
-    if place(request, empty) is not None:
-        return None
-    group = max(request.worker_groups, key=lambda group: group.total.cpus)
-    is_one_too_many = not any(group.each.fits_in(capacity) for capacity in empty.values())
+        if each.gpu_share > 1 or (each.gpu_share and each.gpus):
+            return (
+                f"{who}: worker group '{group.name}' asks {each.gpus} GPUs and {each.gpu_share:g} of one a worker; a "
+                "share is of one device, more than 0 and less than 1. Ask whole GPUs, or a share"
+            )
+        if not 1 <= group.fewest <= group.workers:
+            return (
+                f"{who}: worker group '{group.name}' asks at least {group.fewest} and at most {group.workers} workers. "
+                "Set min_workers from 1 to workers"
+            )
+    return None
+
+
+def _too_large(request: GangRequest, who: str, nodes: Sequence[NodeView], pools: Mapping[str, PoolView]) -> str | None:
+    entry, sentence = Entry(AttemptKey(request.gang_id, 1, 0), request, 0.0), ""
+    for pool in request.pools:
+        there = [_usable(node) for node in nodes if node.pool == pool]
+        view = pools.get(pool) or PoolView(pool)
+        if request.topology is not None and request.topology.level not in ("node", "pool", *view.levels):
+            known = ", ".join(f"'{level}'" for level in ("node", *reversed(view.levels), "pool"))
+            sentence = sentence or (
+                f"{who}: asks topology level '{request.topology.level}'; gang pool '{pool}' has {known}. Name one"
+            )
+            continue
+        empty = PoolCapacity(view, there)
+        short = lacks_storage(entry, empty)
+        if not short and Fitter({}).fit(entry, empty, is_alone=False) is not None:
+            return None
+        sentence = sentence or (f"{who}: {short}. Ask for less" if short else _does_not_hold(request, who, empty))
+    return sentence
+
+
+def _does_not_hold(request: GangRequest, who: str, empty: PoolCapacity) -> str:
+    pool = empty.pool.name
+    group = max(request.worker_groups, key=lambda group: (group.total.gpu_count, group.total.cpus))
+    is_one_too_many = not any(group.each.fits_in(node.capacity) for node in empty.nodes)
     advice = "Ask for smaller workers" if is_one_too_many else "Ask for fewer workers"
-    each = ", ".join(f"{name}: {capacity}" for name, capacity in sorted(empty.items()))
+    fewest = "" if not request.is_elastic else f", at least {sum(g.fewest for g in request.worker_groups)} workers"
     return (
         f"{who}: worker group '{group.name}' asks {group.total} ({group.workers} workers of {group.each}), the whole "
-        f"gang {request.total}; gang pool '{request.gang_pool}' holds {_sum(empty.values())} when empty ({each}). "
-        f"{advice}, or register more slots (PHALANX_LOCAL_SLOTS for the local pool)"
+        f"gang {request.total}{fewest}; gang pool '{pool}' holds {_sum(empty)} when empty ({_each(empty)})"
+        f"{_wished(request)}. {advice}, or register more slots (PHALANX_LOCAL_SLOTS for the local pool)"
     )
 
 
-def _free(usable: Mapping[str, Resources], holding: Iterable[GangView]) -> dict[str, Resources]:
-    free = dict(usable)
-    for view in holding:
-        if view.placement is not None:
-            free = take(free, view.request, view.placement)
-    return free
+def _wished(request: GangRequest) -> str:
+    wishes, said = request.wishes, []
+    if wishes.gpu_models:
+        said.append(f"GPU models {', '.join(wishes.gpu_models)}")
+    if wishes.regions:
+        said.append(f"regions {', '.join(wishes.regions)}")
+    if wishes.labels:
+        said.append(f"labels {', '.join(f'{name}={value}' for name, value in sorted(wishes.labels.items()))}")
+    if wishes.excluded:
+        said.append(f"without the nodes {', '.join(wishes.excluded)}")
+    if request.topology is not None and request.topology.is_required:
+        said.append(f"all under one '{request.topology.level}'")
+    return f"; it takes only nodes by its wishes: {'; '.join(said)}" if said else ""
 
 
-def _holders(pool: str, gangs: Iterable[GangView]) -> tuple[str, ...]:
-    holding = sorted(
-        (view for view in gangs if view.holds_capacity and view.request.gang_pool == pool), key=lambda v: v.key
-    )
-    return tuple(f"{view.request.gang_id} ({view.request.total}, {view.state})" for view in holding)
+def _usable(node: NodeView) -> NodeView:
+    return replace(node, is_cordoned=False, state=NodeState.READY)
 
 
-def _workers(request: GangRequest) -> str:
-    return f"{request.workers} worker{'' if request.workers == 1 else 's'}"
-
-
-def _sum(amounts: Iterable[Resources]) -> Resources:
+def _sum(capacity: PoolCapacity) -> Resources:
     total = Resources()
-    for amount in amounts:
-        total = total + amount
+    for node in capacity.nodes:
+        total = total + node.capacity
     return total
+
+
+def _each(capacity: PoolCapacity) -> str:
+    """The nodes' sizes; where they are many, how many there are of each."""
+    if len(capacity.nodes) <= 8:
+        return ", ".join(f"{node.node}: {node.capacity}" for node in sorted(capacity.nodes, key=lambda node: node.node))
+    sizes: dict[str, int] = {}
+    for node in capacity.nodes:
+        sizes[str(node.capacity)] = sizes.get(str(node.capacity), 0) + 1
+    return ", ".join(f"{count} nodes of {size}" for size, count in sorted(sizes.items()))

@@ -157,11 +157,12 @@ class AttemptKey:
 
 @dataclass(frozen=True, slots=True)
 class PlacedWorkers:
-    """So many workers of one group on one node."""
+    """So many workers of one group on one node; `devices` are the GPUs that each of them has its share of, in order."""
 
     node: str
     group: str
     workers: int
+    devices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ def plan(snapshot: Snapshot) -> tuple[Action, ...]:
     fates = [fate(view, snapshot) for view in sorted(snapshot.gangs, key=lambda view: view.key)]
     decided = {action.key for action in fates if action is not None}
     waiting = [view for view in snapshot.gangs if not view.holds_capacity and view.key not in decided]
-    return tuple(action for action in fates if action is not None) + admit(waiting, snapshot)
+    return tuple(action for action in fates if action is not None) + admit(waiting, snapshot, decided)
 
 
 def fate(view: GangView, snapshot: Snapshot) -> Action | None:

@@ -10,6 +10,7 @@ from enum import StrEnum
 class Order(StrEnum):
     """Who comes first inside one priority of one queue."""
 
+    DUE = "due"  # asked + stretch x expected duration: the short pass the long, and nobody is passed for ever
     FIFO = "fifo"  # who asked first
     SJF = "sjf"  # the shortest expected duration
     SRSF = "srsf"  # the least remaining GPU time (workers x expected remaining time)
@@ -29,6 +30,9 @@ class Blocking(StrEnum):
 class Policy:
     """The rules of admission.
 
+    With `Order.DUE` no gang is passed by one that was asked later than `stretch` times its own expected duration after
+    it; where durations are unknown all are taken to be equal, which makes it first come, first served.
+
     `preempts_by_order`: a gang that comes first in the order may take the place of running ones of its own priority
     that come later; only if they have run `min_run` since they started, and come later by `hysteresis` (a factor).
     `aged_after`: who has waited so long goes before all others of its priority, and is not preempted by order; None
@@ -37,7 +41,8 @@ class Policy:
     `assumed_duration`. `usage_half_life` is that of the usage history of queues.
     """
 
-    order: Order = Order.SRSF
+    order: Order = Order.DUE
+    stretch: float = 10.0
     blocking: Blocking = Blocking.EASY
     preempts_by_order: bool = False
     preempts_by_priority: bool = True

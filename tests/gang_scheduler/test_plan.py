@@ -304,7 +304,7 @@ def test_smaller_gang_stays_behind_when_the_first_in_line_does_not_fit() -> None
     first = a_view(a_gang("big/r/t", workers=2), waited=60 * S)
     small = a_view(a_gang("small/r/t", workers=1), waited=S)
     reasons = {act.key.gang_id: act.reason for act in plan(a_snapshot(holder, first, small)) if isinstance(act, Wait)}
-    assert reasons == {"big/r/t": WaitReason.NO_CAPACITY, "small/r/t": WaitReason.BEHIND_ANOTHER_GANG}
+    assert reasons == {"big/r/t": WaitReason.NO_CAPACITY, "small/r/t": WaitReason.RESERVED}
 
 
 @pytest.mark.parametrize(

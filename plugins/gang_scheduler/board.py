@@ -1,0 +1,198 @@
+"""What a planning pass works on: the pools' free capacity, the quotas, who holds what and who waits in which order.
+
+`Board.of` makes it from a snapshot; a simulator keeps one and changes it with `add`, `place` and `drop` as things
+happen, so that a replay runs the same code as a live plan without building the world anew for each event.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from heapq import heappop, heappush
+
+from gang_scheduler.capacity import PoolCapacity
+from gang_scheduler.entry import Entry, Kind
+from gang_scheduler.gang import Placement, WorkerGroup
+from gang_scheduler.gang_queue import QueueView
+from gang_scheduler.node import NodeView
+from gang_scheduler.policy import DEFAULT_POLICY, Policy
+from gang_scheduler.pool import PoolView
+from gang_scheduler.quota_book import QuotaBook, amounts_of
+from gang_scheduler.resources import Resources
+from gang_scheduler.snapshot import Snapshot
+
+Key = tuple[str, int]  # gang id, submission
+
+
+class Board:
+    """Mutable; not for two threads."""
+
+    def __init__(
+        self,
+        now_s: float,
+        nodes: Iterable[NodeView],
+        pools: Sequence[PoolView] = (),
+        queues: Sequence[QueueView] = (),
+        policy: Policy = DEFAULT_POLICY,
+    ) -> None:
+        """Empty pools; nobody waits."""
+        self.now_s = now_s
+        self.policy = policy
+        by_pool: dict[str, list[NodeView]] = {pool.name: [] for pool in pools}
+        for node in nodes:
+            by_pool.setdefault(node.pool, []).append(node)
+        known = {pool.name: pool for pool in pools}
+        self.pools = {
+            name: PoolCapacity(known.get(name) or PoolView(name), found) for name, found in sorted(by_pool.items())
+        }
+        self.quotas = QuotaBook(queues, _sizes(self.pools), policy.usage_half_life.total_seconds())
+        self.entries: dict[Key, Entry] = {}
+        self.holding: dict[Key, Entry] = {}
+        self.lines: dict[str, list[tuple[tuple[object, ...], Entry]]] = {}
+        self.waiting_of: dict[Kind, int] = {}
+        self.submissions: dict[str, list[int]] = {}
+        self.related = 0  # how many of those that wait look at where other gangs stand
+        self._ages_at: list[tuple[float, Key]] = []
+
+    @staticmethod
+    def of(snapshot: Snapshot, *, without: Iterable[Key] = ()) -> Board:
+        """The board of a snapshot; the gangs in `without` hold what they hold, and don't wait in line."""
+        board = Board(snapshot.now.timestamp(), snapshot.nodes, snapshot.pools, snapshot.queues, snapshot.policy)
+        aside = frozenset(without)
+        for view in sorted(snapshot.gangs, key=lambda view: view.key):
+            entry = Entry.of(view, snapshot.now)
+            key = entry.key.gang_id, entry.key.submission
+            board.submissions.setdefault(key[0], []).append(key[1])
+            if view.holds_capacity:
+                if entry.placement is not None:
+                    board._hold(key, entry, entry.placement)
+            elif key not in aside:
+                board._wait(key, entry)
+        return board
+
+    @property
+    def now(self) -> datetime:
+        """The instant as UTC."""
+        return datetime.fromtimestamp(self.now_s, UTC)
+
+    # --- what happens
+
+    def add(self, entry: Entry) -> None:
+        """A gang is asked for, or waits again."""
+        key = entry.key.gang_id, entry.key.submission
+        self.submissions.setdefault(key[0], []).append(key[1])
+        self._wait(key, entry)
+
+    def place(self, entry: Entry, placement: Placement) -> None:
+        """A gang that waits starts to hold its placement, now; `overhead_s` is the caller's to set."""
+        key = entry.key.gang_id, entry.key.submission
+        self._leave_line(key, entry)
+        entry.queued_s += self.now_s - entry.waits_since_s
+        entry.started_s = self.now_s
+        entry.placement = placement
+        self._hold(key, entry, placement)
+
+    def displace(self, entry: Entry) -> None:
+        """A gang stops holding its placement and waits again; what it ran is kept as attained."""
+        key = entry.key.gang_id, entry.key.submission
+        entry.attained_s += entry.ran_s(self.now_s)
+        self._free(key, entry)
+        entry.waits_since_s = self.now_s
+        self._wait(key, entry)
+
+    def drop(self, entry: Entry) -> None:
+        """A gang is over."""
+        key = entry.key.gang_id, entry.key.submission
+        if entry.placement is not None:
+            self._free(key, entry)
+        else:
+            self._leave_line(key, entry)
+        self.submissions[key[0]].remove(key[1])
+
+    def age(self) -> None:
+        """Move those forward that have waited long enough by now."""
+        while self._ages_at and self._ages_at[0][0] <= self.now_s:
+            _, key = heappop(self._ages_at)
+            entry = self.entries.get(key)
+            if entry is not None and not entry.is_aged and self._age_s(entry) <= self.now_s:
+                self._leave_line(key, entry)
+                self._wait(key, entry)
+
+    # --- keeping
+
+    def _wait(self, key: Key, entry: Entry) -> None:
+        self.entries[key] = entry
+        entry.is_aged = self._age_s(entry) <= self.now_s
+        rank = entry.rank(self.now_s, self.policy)
+        priority = -entry.request.gang_priority
+        entry.place_in_line = (priority, not entry.is_aged, rank, entry.submitted_s, *key)
+        insort(self.lines.setdefault(entry.queue, []), (entry.place_in_line, entry), key=lambda item: item[0])
+        self.waiting_of[entry.kind] = self.waiting_of.get(entry.kind, 0) + 1
+        self.related += _is_related(entry)
+        if not entry.is_aged and self.policy.aged_after is not None:
+            heappush(self._ages_at, (self._age_s(entry), key))
+
+    def _age_s(self, entry: Entry) -> float:
+        after = self.policy.aged_after
+        if after is None:
+            return float("inf")
+        return entry.waits_since_s + after.total_seconds() - entry.queued_s
+
+    def _leave_line(self, key: Key, entry: Entry) -> None:
+        line = self.lines[entry.queue]
+        del line[bisect_left(line, entry.place_in_line, key=lambda item: item[0])]
+        del self.entries[key]
+        self.related -= _is_related(entry)
+        self.waiting_of[entry.kind] -= 1
+        if not self.waiting_of[entry.kind]:
+            del self.waiting_of[entry.kind]
+
+    def _hold(self, key: Key, entry: Entry, placement: Placement) -> None:
+        self.holding[key] = entry
+        pool = self.pools.get(placement.pool)
+        if pool is not None:
+            pool.move_gang(entry.request, placement, -1)
+            numbers = [pool.index[node] for node in placement.nodes if node in pool.index]
+            entry.compute = min((pool.nodes[number].compute for number in numbers), default=1.0)
+        self.quotas.charge(entry.queue, placement.pool, amounts_of(held(entry, placement)), 1)
+
+    def _free(self, key: Key, entry: Entry) -> None:
+        placement = entry.placement
+        assert placement is not None
+        del self.holding[key]
+        pool = self.pools.get(placement.pool)
+        if pool is not None:
+            pool.move_gang(entry.request, placement, 1)
+        self.quotas.charge(entry.queue, placement.pool, amounts_of(held(entry, placement)), -1)
+        entry.placement = None
+        entry.stops = False
+        entry.compute = 1.0
+
+
+def _is_related(entry: Entry) -> bool:
+    return bool(entry.request.wishes.near or entry.request.wishes.apart)
+
+
+def held(entry: Entry, placement: Placement | None = None) -> Resources:
+    """What the placement (its own, if none is given) holds: less than was asked for if it has fewer workers."""
+    placement = placement or entry.placement
+    if placement is None:
+        return Resources()
+    groups: dict[str, WorkerGroup] = {group.name: group for group in entry.request.worker_groups}
+    total = Resources()
+    for placed in placement.workers:
+        total = total + groups[placed.group].each * placed.workers
+    return total
+
+
+def _sizes(pools: dict[str, PoolCapacity]) -> dict[tuple[str, str], float]:
+    sizes: dict[tuple[str, str], float] = {}
+    for name, pool in pools.items():
+        cpus = memory = gpus = 0.0
+        for node in pool.nodes:
+            cpus += node.capacity.cpus
+            memory += node.capacity.memory_gib
+            gpus += node.capacity.gpus
+        sizes |= {(name, "cpus"): cpus, (name, "memory_gib"): memory, (name, "gpus"): gpus}
+    return sizes

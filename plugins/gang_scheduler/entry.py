@@ -1,0 +1,180 @@
+"""A gang in a planning pass: what its place in line and its claim on capacity rest on, in seconds."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from gang_scheduler.gang import AttemptKey, GangRequest, Placement, WorkerGroup
+from gang_scheduler.gang_state import GangState
+from gang_scheduler.policy import Order, Policy
+from gang_scheduler.snapshot import GangView
+
+CPUS_PER_GPU = 8.0  # how gangs without GPUs are weighed against those with; only their order depends on it
+
+Kind = tuple[object, ...]
+
+
+class Entry:
+    """One live submission; waits if it has no placement.
+
+    Times are seconds on the ledger's clock. `attained_s` is what earlier attempts ran, `overhead_s` what the present
+    one spends before it makes progress (a simulator knows that; else 0). `expected_s` is the whole duration at compute
+    1.0, None if unknown. `stops` is true from the moment it is asked to stop until it has.
+    """
+
+    __slots__ = (
+        "attained_s",
+        "compute",
+        "expected_s",
+        "is_aged",
+        "key",
+        "kind",
+        "not_before_s",
+        "overhead_s",
+        "place_in_line",
+        "placement",
+        "queue",
+        "queued_s",
+        "request",
+        "saved_s",
+        "size",
+        "started_s",
+        "state",
+        "stops",
+        "submitted_s",
+        "waits_since_s",
+    )
+
+    def __init__(self, key: AttemptKey, request: GangRequest, submitted_s: float) -> None:
+        """A gang that waits since it was submitted."""
+        self.key = key
+        self.request = request
+        self.queue = request.gang_queue
+        self.submitted_s = submitted_s
+        self.waits_since_s = submitted_s
+        self.queued_s = 0.0
+        self.state = GangState.QUEUED
+        self.placement: Placement | None = None
+        self.started_s = submitted_s
+        self.saved_s: float | None = None
+        self.attained_s = 0.0
+        self.overhead_s = 0.0
+        self.compute = 1.0
+        expected = request.expected_duration
+        self.expected_s = None if expected is None else expected.total_seconds()
+        self.not_before_s = 0.0
+        self.stops = False
+        self.is_aged = False
+        self.size = size_of(request)
+        self.kind = kind_of(request)
+        self.place_in_line: tuple[object, ...] = ()
+
+    @staticmethod
+    def of(view: GangView, now: datetime) -> Entry:
+        """A gang of a snapshot."""
+        entry = Entry(view.key, view.request, view.submitted_at.timestamp())
+        expected = view.expected_duration
+        entry.expected_s = None if expected is None else expected.total_seconds()
+        entry.state = view.state
+        entry.attained_s = view.running_spent.total_seconds()
+        entry.queued_s = view.queued_spent.total_seconds()
+        entry.waits_since_s = view.state_since.timestamp()
+        if view.not_before is not None:
+            entry.not_before_s = view.not_before.timestamp()
+        if view.holds_capacity:
+            entry.placement = view.placement
+            is_running = view.state in (GangState.RUNNING, GangState.STOPPING, GangState.UNKNOWN)
+            entry.started_s = (view.state_since if is_running else now).timestamp()
+            entry.saved_s = view.saved_at.timestamp() if view.saved_at else None
+            entry.stops = view.state is GangState.STOPPING
+        return entry
+
+    def ran_s(self, now_s: float) -> float:
+        """How long the present attempt has made progress."""
+        return max(0.0, now_s - self.started_s - self.overhead_s) if self.placement is not None else 0.0
+
+    def remaining_s(self, now_s: float, policy: Policy) -> float:
+        """What is left to run, at compute 1.0.
+
+        Past its estimate, or without one, a gang is taken to run as long again as it has (the longer it has run, the
+        longer it is likely to go on), and at least a tenth of the estimate, or `assumed_duration`.
+        """
+        attained = self.attained_s + self.ran_s(now_s) * self.compute
+        if self.expected_s is None:
+            return max(attained, policy.assumed_duration.total_seconds())
+        left = self.expected_s - attained
+        return left if left > 0 else max(attained - self.expected_s, self.expected_s / 10) if attained else 0.0
+
+    def end_s(self, now_s: float, policy: Policy) -> float:
+        """When it will end if it goes on, or starts, now."""
+        if self.placement is None:
+            return now_s + self.overhead_s + self.remaining_s(now_s, policy) / self.compute
+        not_yet = max(0.0, self.started_s + self.overhead_s - now_s)
+        return now_s + not_yet + self.remaining_s(now_s, policy) / self.compute
+
+    def rank(self, now_s: float, policy: Policy) -> float:
+        """Its place among its equals by the policy's order: the less, the sooner."""
+        match policy.order:
+            case Order.DUE:
+                return self.submitted_s + policy.stretch * self.remaining_s(now_s, policy)
+            case Order.FIFO:
+                return self.submitted_s
+            case Order.SJF:
+                return policy.assumed_duration.total_seconds() if self.expected_s is None else self.expected_s
+            case Order.SRSF:
+                return self.remaining_s(now_s, policy) * self.size
+            case Order.LAS:
+                return float(service_class(self.attained_s + self.ran_s(now_s), self.size, policy))
+
+    def waited_s(self, now_s: float) -> float:
+        """How long it has waited in all; only this ages it, not the time that it ran."""
+        return self.queued_s + (now_s - self.waits_since_s if self.placement is None else 0.0)
+
+    def lost_s(self, now_s: float) -> float:
+        """The work, in seconds x size, that a stop without a checkpoint would lose."""
+        since = self.started_s + self.overhead_s if self.saved_s is None else max(self.saved_s, self.started_s)
+        return max(0.0, now_s - since) * self.size
+
+
+def service_class(attained_s: float, size: float, policy: Policy) -> int:
+    """The class of attained service (discretised, after Tiresias, NSDI'19), 0 first."""
+    service, bound = attained_s * size, policy.las_first.total_seconds()
+    number = 0
+    while service >= bound and bound > 0 and policy.las_factor > 1:
+        number += 1
+        bound *= policy.las_factor
+    return number
+
+
+def size_of(request: GangRequest) -> float:
+    """How large a gang is for the orders that weigh service: its GPUs, else its CPUs as parts of one."""
+    total = request.total
+    return total.gpu_count or total.cpus / CPUS_PER_GPU or 1.0
+
+
+def kind_of(request: GangRequest) -> Kind:
+    """Equal for gangs of one queue that fit, or do not, alike: where one found no room, one behind it finds none."""
+    wishes = request.wishes
+    return (
+        request.gang_queue,
+        request.pools,
+        tuple(_shape(group) for group in request.worker_groups),
+        request.topology,
+        (
+            wishes.regions,
+            tuple(sorted(wishes.labels.items())),
+            tuple(sorted(wishes.preferred_labels.items())),
+            wishes.gpu_models,
+            wishes.near,
+            wishes.apart,
+            wishes.spread_level,
+            wishes.excluded,
+        ),
+        request.storage_gib,
+        request.storage_gbps,
+        request.deadline,
+    )
+
+
+def _shape(group: WorkerGroup) -> tuple[object, ...]:
+    return group.each, group.workers, group.fewest, group.harvests_cpus

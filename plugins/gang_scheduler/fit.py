@@ -1,0 +1,120 @@
+"""Does this gang fit into that capacity: its spots, its compute, and what else it needs of the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gang_scheduler.capacity import PoolCapacity
+from gang_scheduler.eligible import Standing, eligible_sets
+from gang_scheduler.entry import Entry
+from gang_scheduler.placement import Ask, Spot, find_spots
+from gang_scheduler.resources import TINY, Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Where a gang would go: spots (group, node number, workers) in rank order, and their common compute."""
+
+    spots: tuple[Spot, ...]
+    compute: float
+    is_whole: bool = True  # False: an elastic gang with fewer workers than it asks for
+
+
+class Fitter:
+    """Asks for a gang's spots; keeps what its wishes mean in each pool for the time of one pass."""
+
+    def __init__(self, standing: Mapping[str, Standing]) -> None:
+        """`standing` says for each pool where the gangs stand."""
+        self._standing = standing
+        self._sets: dict[tuple[str, object], list[int | None]] = {}
+
+    def fit(
+        self, entry: Entry, capacity: PoolCapacity, *, is_alone: bool = True, within: int | None = None
+    ) -> Fit | None:
+        """Its spots in the capacity, or None.
+
+        Args:
+            entry: the gang.
+            capacity: the pool at the moment in question.
+            is_alone: nobody else waits; only then an elastic gang gets more than the fewest workers it starts with.
+            within: only these nodes.
+        """
+        for ask in self._asks(entry, is_alone):
+            for allowed in self._eligible(entry, capacity):
+                nodes = allowed if within is None else within if allowed is None else allowed & within
+                spots = find_spots(ask, capacity, nodes)
+                if spots is not None:
+                    compute = min(capacity.nodes[number].compute for _, number, _ in spots)
+                    return Fit(tuple(spots), compute, ask.counts == Ask.of(entry.request).counts)
+        return None
+
+    def _asks(self, entry: Entry, is_alone: bool) -> list[Ask]:
+        whole = Ask.of(entry.request)
+        if not entry.request.is_elastic:
+            return [whole]
+        fewest = Ask.of(entry.request, is_fewest=True)
+        if not is_alone:
+            return [fewest]
+        steps = max(most - least for most, least in zip(whole.counts, fewest.counts, strict=True))
+        return [
+            Ask(
+                whole.groups,
+                tuple(
+                    least + (most - least) * step // steps
+                    for most, least in zip(whole.counts, fewest.counts, strict=True)
+                ),
+                whole.level,
+                whole.is_required,
+            )
+            for step in range(steps, -1, -1)
+        ]
+
+    def _eligible(self, entry: Entry, capacity: PoolCapacity) -> list[int | None]:
+        wishes = entry.request.wishes
+        if wishes.near or wishes.apart:  # where those stand changes within a pass
+            return eligible_sets(wishes, capacity, self._standing.get(capacity.pool.name, {}))
+        key = capacity.pool.name, entry.kind
+        found = self._sets.get(key)
+        if found is None:
+            found = self._sets[key] = eligible_sets(wishes, capacity, {})
+        return found
+
+
+def lacks_storage(entry: Entry, capacity: PoolCapacity) -> str:
+    """What the pool's shared storage lacks for the gang; empty if nothing."""
+    request, pool = entry.request, capacity.pool
+    for asked, free, size, what in (
+        (request.storage_gib, capacity.storage_gib, pool.storage_gib, "GiB"),
+        (request.storage_gbps, capacity.storage_gbps, pool.storage_gbps, "Gbit/s"),
+    ):
+        if size and asked > free + TINY:
+            return f"asks {asked:g} {what} of the shared storage of pool '{pool.name}', which has {free:g} of {size:g}"
+    return ""
+
+
+def lacks_power(spots: Sequence[Spot], capacity: PoolCapacity) -> str:
+    """By how much the pool's power cap would be passed; empty if not."""
+    cap = capacity.pool.power_cap_w
+    more = capacity.new_watts(number for _, number, _ in spots) if cap else 0.0
+    if not cap or capacity.watts + more <= cap + TINY:
+        return ""
+    return (
+        f"would draw {more:g} W more; gang pool '{capacity.pool.name}' draws {capacity.watts:g} W of at most {cap:g} W "
+        f"([pool.{capacity.pool.name}] power_cap_w)"
+    )
+
+
+def still_fits(entry: Entry, spots: Sequence[Spot], capacity: PoolCapacity) -> bool:
+    """True if these very spots are free in another capacity of the pool."""
+    asked: dict[int, Resources] = {}
+    for group, number, workers in spots:
+        each = entry.request.worker_groups[group].each
+        if capacity.table(each).by_node[number] < workers:
+            return False
+        asked[number] = asked.get(number, Resources()) + each * workers
+    if lacks_storage(entry, capacity):
+        return False
+    if len(asked) == len(spots):
+        return True
+    return all(amount.fits_in(capacity.free_of(number)) for number, amount in asked.items())

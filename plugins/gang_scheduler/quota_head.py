@@ -1,0 +1,53 @@
+"""The first gang of a queue that its quota keeps waiting, and who may pass it inside that queue without delaying it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+from gang_scheduler.board import Board, held
+from gang_scheduler.entry import Entry
+from gang_scheduler.policy import Blocking
+from gang_scheduler.quota_book import QuotaBook, amounts_of
+
+
+class QuotaHead:
+    """Reckons, when first asked, by when enough of the quota is free again."""
+
+    def __init__(self, entry: Entry, pool: str, board: Board, quotas: QuotaBook, blocking: Blocking) -> None:
+        """`quotas` as they were when the gang was considered."""
+        self.entry = entry
+        self._pool = pool
+        self._board = board
+        self._book = quotas.copy()
+        self._blocking = blocking
+        self._start_s: float | None = None
+
+    def allows(self, entry: Entry, pool: str, amounts: Mapping[str, float], end_s: float) -> bool:
+        """True if a gang of the queue that holds so much until `end_s` does not delay it; then it counts as let in."""
+        if pool != self._pool:
+            return True
+        if self._blocking is Blocking.HEAD:
+            return False
+        if self._start_s is None:
+            self._start_s = self._reckon()
+        if end_s <= self._start_s:
+            return True
+        self._book.charge(entry.queue, pool, amounts, 1)
+        if self._book.short(self.entry.queue, pool, amounts_of(self.entry.request.total)) is None:
+            return True
+        self._book.charge(entry.queue, pool, amounts, -1)
+        return False
+
+    def _reckon(self) -> float:
+        """Free those that hold quota, in the order of their expected ends, until the gang is within it."""
+        asked = amounts_of(self.entry.request.total)
+        now_s, policy = self._board.now_s, self._board.policy
+        holders = [(other.end_s(now_s, policy), key, other) for key, other in self._board.holding.items()]
+        for end_s, _, other in sorted(holders, key=lambda item: item[:2]):
+            if other.placement is None or other.placement.pool != self._pool:
+                continue
+            self._book.charge(other.queue, self._pool, amounts_of(held(other, other.placement)), -1)
+            if self._book.short(self.entry.queue, self._pool, asked) is None:
+                return end_s
+        return inf

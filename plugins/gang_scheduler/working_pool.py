@@ -1,0 +1,157 @@
+"""A pool during one pass: what is free, what soon will be, and what is kept for those that wait."""
+
+from __future__ import annotations
+
+from gang_scheduler.board import Board
+from gang_scheduler.capacity import PoolCapacity
+from gang_scheduler.entry import Entry
+from gang_scheduler.fit import Fit, Fitter, still_fits
+from gang_scheduler.gang import AttemptKey, Placement
+from gang_scheduler.placement import hold
+from gang_scheduler.reservation import Holder, Reservation, reserve
+from gang_scheduler.resources import Resources
+
+
+class WorkingPool:
+    """Starts as the board's own capacity, which is copied before the first change.
+
+    `soon` is the capacity when all that were asked to stop have stopped, with those in their places for whom they did;
+    None as long as nobody stops.
+    """
+
+    def __init__(self, capacity: PoolCapacity, board: Board, fitter: Fitter) -> None:
+        """Nothing has changed yet."""
+        self.name = capacity.pool.name
+        self.capacity = capacity
+        self.soon: PoolCapacity | None = None
+        self._board = board
+        self._fitter = fitter
+        self._is_own = False
+        self._heads: list[Entry] = []
+        self._reservations: list[Reservation] = []
+        self._comers: list[Holder] = []  # who was let in, or will be when others have stopped
+        self._leaving: set[AttemptKey] = set()
+        for entry in board.holding.values():
+            if entry.stops:
+                self.free_soon(entry)
+
+    def fit(self, entry: Entry, *, is_alone: bool) -> Fit | None:
+        """The gang's spots in what is free and not kept for those for whom others stop."""
+        fit = self._fitter.fit(entry, self.capacity, is_alone=is_alone)
+        if fit is None or self.soon is None or still_fits(entry, fit.spots, self.soon):
+            return fit
+        # Only nodes that will be as free then as they are now.
+        within = 0
+        tables = [(self.capacity.table(each), self.soon.table(each)) for each in _shapes(entry)]
+        for number in range(len(self.capacity.nodes)):
+            if all(now.by_node[number] <= then.by_node[number] for now, then in tables):
+                within |= 1 << number
+        fit = self._fitter.fit(entry, self.capacity, is_alone=is_alone, within=within)
+        return fit if fit is None or still_fits(entry, fit.spots, self.soon) else None
+
+    def beside_reservations(self, entry: Entry, fit: Fit, end_s: float) -> tuple[Fit, Entry | None]:
+        """The spots, or others, where the gang delays no reservation; else for whom it has to wait."""
+        self._reserve()
+        before = self._delayed(entry, fit, end_s)
+        if before is None:
+            return fit, None
+        elsewhere = ~0
+        for reservation in self._reservations:
+            elsewhere &= ~reservation.nodes
+        other = self._fitter.fit(entry, self.capacity, is_alone=False, within=elsewhere & self.capacity.usable)
+        if other is None or self._delayed(entry, other, end_s) is not None:
+            return fit, before
+        if self.soon is not None and not still_fits(entry, other.spots, self.soon):
+            return fit, before
+        return other, None
+
+    def _delayed(self, entry: Entry, fit: Fit, end_s: float) -> Entry | None:
+        return next((kept.entry for kept in self._reservations if not kept.allows(entry, fit.spots, end_s)), None)
+
+    def _reserve(self) -> None:
+        """Make the reservations that are wanted; only when somebody could pass, since most often nobody can."""
+        while self._heads:
+            head, now_s, policy = self._heads.pop(0), self._board.now_s, self._board.policy
+            holders = [
+                (other.end_s(now_s, policy), other, other.placement)
+                for other in self._board.holding.values()
+                if other.placement is not None and other.placement.pool == self.name and other.key not in self._leaving
+            ]
+            free = self.capacity if self.soon is None else self.soon
+            made = reserve(head, now_s, free, holders + self._comers, self._reservations, self._fitter, policy)
+            if made is not None:
+                self._reservations.append(made)
+
+    def add_head(self, entry: Entry, deepest: int) -> bool:
+        """Want a reservation for the gang, if there are not that many; True if it will get one."""
+        if len(self._heads) + len(self._reservations) >= deepest:
+            return False
+        self._heads.append(entry)
+        return True
+
+    def admit(self, entry: Entry, fit: Fit, end_s: float) -> Placement:
+        """Let the gang hold its spots."""
+        capacity = self._own()
+        placement = hold(entry.request, fit.spots, capacity)
+        if self.soon is not None:
+            self.soon.move_gang(entry.request, placement, -1)
+        for reservation in self._reservations:
+            reservation.let_in(entry, fit.spots, end_s)
+        self._come(entry, fit, placement)
+        return placement
+
+    def regrow(self, entry: Entry, placement: Placement) -> Placement:
+        """Place an elastic gang that was let in in this pass anew, with as many of its workers as there is room for."""
+        capacity = self._own()
+        capacity.move_gang(entry.request, placement, 1)
+        fit = self._fitter.fit(entry, capacity, is_alone=True)
+        if fit is None:
+            capacity.move_gang(entry.request, placement, -1)
+            return placement
+        return hold(entry.request, fit.spots, capacity)
+
+    def could_grow(self, entry: Entry) -> bool:
+        """True if an elastic gang that runs would find room for more workers if it started anew."""
+        assert entry.placement is not None
+        then = self.capacity.copy()
+        then.move_gang(entry.request, entry.placement, 1)
+        fit = self._fitter.fit(entry, then, is_alone=True)
+        now = sum(placed.workers for placed in entry.placement.workers)
+        return fit is not None and sum(workers for _, _, workers in fit.spots) > now
+
+    def holds_when_empty(self, entry: Entry) -> bool:
+        """True if the gang would find room if nobody else were here: only then it may keep others waiting."""
+        empty = PoolCapacity(self.capacity.pool, self.capacity.nodes)
+        return self._fitter.fit(entry, empty, is_alone=False) is not None
+
+    def with_soon(self) -> PoolCapacity:
+        """`soon`, made if there was none."""
+        if self.soon is None:
+            self.soon = self.capacity.copy()
+        return self.soon
+
+    def free_soon(self, entry: Entry) -> None:
+        """The gang will have stopped."""
+        if entry.placement is not None and entry.placement.pool == self.name:
+            self.with_soon().move_gang(entry.request, entry.placement, 1)
+            self._leaving.add(entry.key)
+
+    def hold_soon(self, entry: Entry, fit: Fit) -> Placement:
+        """The gang will be there when others have stopped."""
+        placement = hold(entry.request, fit.spots, self.with_soon())
+        self._come(entry, fit, placement)
+        return placement
+
+    def _come(self, entry: Entry, fit: Fit, placement: Placement) -> None:
+        now_s, policy = self._board.now_s, self._board.policy
+        end_s = now_s + entry.overhead_s + entry.remaining_s(now_s, policy) / fit.compute
+        self._comers.append((end_s, entry, placement))
+
+    def _own(self) -> PoolCapacity:
+        if not self._is_own:
+            self.capacity, self._is_own = self.capacity.copy(), True
+        return self.capacity
+
+
+def _shapes(entry: Entry) -> list[Resources]:
+    return [group.each for group in entry.request.worker_groups]
