@@ -17,6 +17,7 @@ BREAKS = {
         ("plugins/gang_scheduler/gang.py", "import gang_ledgers"),
         ("plugins/gang_ledgers/ledger.py", "import gang_controller"),
         ("plugins/gang_backends/backend.py", "import gang_ledgers"),
+        ("plugins/pool_settings/settings.py", "import gang_ledgers"),
         ("plugins/gang_controller/wiring.py", "import embedded_stack"),
         ("plugins/embedded_stack/__init__.py", "import phalanx_cli"),
         ("operators/__init__.py", "import phalanx_cli"),

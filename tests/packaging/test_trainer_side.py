@@ -27,7 +27,9 @@ for name in sys.argv[2].split(","):
 import pytest
 sys.exit(pytest.main(sys.argv[3:]))
 """
-NOT_THERE = r"airflow|airflow_.*|gang_.*|operators|dags|cluster_view|phalanx_cli|model_registry|embedded_stack"
+NOT_THERE = (
+    r"airflow|airflow_.*|gang_.*|operators|dags|cluster_view|phalanx_cli|model_registry|pool_settings|embedded_stack"
+)
 # Read by operators and supervisors, which have no torch (docs/contracts.md, "Training process").
 LIGHT = ("run_spec", "world", "checkpoint_manifest", "heartbeat", "exit_codes")
 
