@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from gang_scheduler.actions import Action, AskStop, Finish, Lapse, MarkUnknown
+from collections.abc import Mapping
+
+from gang_scheduler.actions import Action, AskStop, Finish, Lapse, MarkUnknown, StopReason
 from gang_scheduler.admission import admit
 from gang_scheduler.clocks import limit_reached
 from gang_scheduler.gang_state import GangState
 from gang_scheduler.recovery import after_end, never_started, without_attempt
-from gang_scheduler.snapshot import GangView, Snapshot
+from gang_scheduler.snapshot import GangView, NodeView, Snapshot
 
+_NONE: Mapping[tuple[str, str], NodeView] = {}
 _WITH_LEASE = frozenset({GangState.STARTING, GangState.RUNNING, GangState.STOPPING})
 
 
@@ -17,17 +20,18 @@ def plan(snapshot: Snapshot) -> tuple[Action, ...]:
 
     What an act of this plan sets free is given to others by the next plan, when it is known to be free.
     """
-    fates = [fate(view, snapshot) for view in sorted(snapshot.gangs, key=lambda view: view.key)]
+    left = {(node.pool, node.node): node for node in snapshot.nodes if node.is_to_be_left}
+    fates = [fate(view, snapshot, left) for view in sorted(snapshot.gangs, key=lambda view: view.key)]
     decided = {action.key for action in fates if action is not None}
     waiting = [view for view in snapshot.gangs if not view.holds_capacity and view.key not in decided]
     return tuple(action for action in fates if action is not None) + admit(waiting, snapshot, decided)
 
 
-def fate(view: GangView, snapshot: Snapshot) -> Action | None:
+def fate(view: GangView, snapshot: Snapshot, left: Mapping[tuple[str, str], NodeView] = _NONE) -> Action | None:
     """What must happen to this gang whatever the others do; None if it may go on, or wait for admission.
 
     The first that applies: its attempt has ended, nobody wants it, it never started, it is out of contact, it has
-    reached a limit, somebody asked it to stop.
+    reached a limit, somebody asked it to stop, one of its nodes is to be left (`left`, by pool and name).
     """
     if view.verdict is not None:
         return after_end(view)
@@ -35,7 +39,7 @@ def fate(view: GangView, snapshot: Snapshot) -> Action | None:
         return without_attempt(view) or _limit(view, snapshot)
     if view.state is GangState.ADMITTED:
         return never_started(view) or _lapse(view, snapshot) or _limit(view, snapshot)
-    return _lease(view, snapshot) or _limit(view, snapshot) or _stop(view, snapshot)
+    return _lease(view, snapshot) or _limit(view, snapshot) or _stop(view, snapshot) or _leave(view, left)
 
 
 def _lapse(view: GangView, snapshot: Snapshot) -> Lapse | None:
@@ -74,7 +78,7 @@ def _limit(view: GangView, snapshot: Snapshot) -> Finish | AskStop | None:
     if verdict is None:
         return None
     if view.holds_capacity and view.state is not GangState.ADMITTED:
-        return AskStop(view.key, verdict.sentence, verdict)
+        return AskStop(view.key, verdict.sentence, verdict, StopReason.LIMIT)
     return Finish(view.key, GangState.FAILED, verdict, verdict.sentence)
 
 
@@ -83,5 +87,19 @@ def _stop(view: GangView, snapshot: Snapshot) -> AskStop | None:
         return AskStop(view.key, f"asked to stop with a checkpoint: {view.stop_why or 'no reason was given'}")
     is_late = view.stop_deadline is not None and view.stop_deadline <= snapshot.now
     if view.state is GangState.STOPPING and is_late:
-        return AskStop(view.key, f"attempt {view.attempt} has not ended within its grace period; asked again")
+        sentence = f"attempt {view.attempt} has not ended within its grace period; asked again"
+        return AskStop(view.key, sentence, reason=StopReason.LATE)
+    return None
+
+
+def _leave(view: GangView, left: Mapping[tuple[str, str], NodeView]) -> AskStop | None:
+    """Nobody stays on a node that is drained or faulty: the gang stops with a checkpoint and is queued again."""
+    if not left or view.placement is None or view.state not in (GangState.STARTING, GangState.RUNNING):
+        return None
+    for name in view.placement.nodes:
+        node = left.get((view.placement.pool, name))
+        if node is not None:
+            why = node.cordon_reason or "no reason was given"
+            sentence = f"asked to stop with a checkpoint and go on elsewhere: node '{name}' is {node.state} ({why})"
+            return AskStop(view.key, sentence, reason=StopReason.NODE)
     return None
