@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from gang_scheduler.gang import AttemptKey, GangRequest
 from gang_scheduler.gang_state import ENDED, HOLDS_CAPACITY
 from gang_scheduler.plan import plan
 from gang_scheduler.verdict import AttemptEnd
+from pool_settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -58,11 +59,22 @@ class HostInterruption:
 class GangController:
     """One per process is enough; every method may be called from any thread."""
 
-    def __init__(self, ledger: Ledger, backends: Mapping[str, Backend], *, host_id: str) -> None:
-        """Serve the pools in `backends`; acts of the outbox are carried out if they are for `host_id`."""
+    def __init__(
+        self,
+        ledger: Ledger,
+        backends: Mapping[str, Backend],
+        *,
+        host_id: str,
+        settings: Callable[[], Settings] = Settings,
+    ) -> None:
+        """Serve the pools in `backends`; acts of the outbox are carried out if they are for `host_id`.
+
+        `settings` is asked anew at every decision; who submits or ticks meets what it raises.
+        """
         self._ledger = ledger
         self._backends = backends
         self._host_id = host_id
+        self._settings = settings
         self._ticking = threading.Lock()
 
     def close(self) -> None:
@@ -75,12 +87,28 @@ class GangController:
         """Ask for a gang; asking twice is asking once.
 
         Raises:
-            RequestRefused: the pool is unknown, or the gang would not fit into it even if it were empty.
+            RequestRefused: its DAG may not ask for this, the queue or pool is unknown, or the gang would not fit
+                into the pool even if it were empty.
+            SettingsInvalid: the settings file can't be used.
         """
         known = self._ledger.state(request.gang_id)
-        if (known is None or known.state in ENDED) and (reason := why_never(request, self._ledger.nodes())):
-            raise RequestRefused(reason)
+        if known is None or known.state in ENDED:
+            settings = self._settings()
+            reason = settings.refusal(request) or why_never(request, settings.enrich(self._ledger.nodes()))
+            if reason:
+                raise RequestRefused(reason)
         return self._ledger.submit(request, claim)
+
+    def priority(self, asked: int | str) -> int:
+        """The number of a priority that is given as one, or by the name of its class.
+
+        Raises:
+            RequestRefused: there is no such class.
+        """
+        try:
+            return self._settings().priority(asked)
+        except LookupError as error:
+            raise RequestRefused(str(error.args[0])) from None
 
     def release(self, gang_id: str, owner: str | None, who: str, why: str) -> bool:
         """Ask the gang to stop with a checkpoint and rest; False if `owner` is no longer its owner.
@@ -134,7 +162,7 @@ class GangController:
             if not has_lock:
                 return Tick()
             snapshot = self._ledger.snapshot()
-            actions = plan(snapshot)
+            actions = plan(self._settings().apply(snapshot))
             if not actions:
                 return Tick(had_lock=True)
             try:

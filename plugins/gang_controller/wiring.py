@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 from gang_controller.controller import GangController
 from gang_ledgers.ledger import HostTaken, Ledger, NodeRecord
+from gang_scheduler.node import NodeView
+from pool_settings import Settings, SettingsInvalid
+from pool_settings.cross_checks import LOCAL_POOL as LOCAL_POOL
+from pool_settings.sources import watch
 
 if TYPE_CHECKING:
     from model_registry.registry import ModelRegistry
 
-LOCAL_POOL = "local"
+LOCAL_NODE = "localhost"
 
 log = logging.getLogger(__name__)
 
@@ -61,17 +65,25 @@ def open_registry(home: Path | None = None) -> ModelRegistry:
 
 
 def open_controller(home: Path | None = None) -> GangController:
-    """A controller over the ledger, with this host's slots registered as pool `local`."""
+    """A controller over the ledger, with this host's slots registered as pool `local`.
+
+    The settings are those of `pool_settings.sources`: read once for all controllers of this process, and again when the
+    file changes.
+    """
     from gang_backends.local_process import LocalProcessBackend
 
     ledger = open_ledger(home)
+    settings = watch(phalanx_home(home))
     try:
-        ledger.register_node(local_node())
+        ledger.register_node(local_node(settings.current()))
+    except SettingsInvalid as error:
+        # Looking and cancelling go on; by rules that nobody wrote nothing is admitted.
+        log.error("no gang is admitted or asked for until the settings are put right:\n%s", error)
     except HostTaken as error:
         # Looking, releasing and cancelling must go on working; gangs are not launched here until that is settled.
         log.error("this host does not serve gang pool '%s': %s", LOCAL_POOL, error)
     backend = LocalProcessBackend(runs_dir=runs_dir(home), ledger_url_file=ledger_url_file(home))
-    return GangController(ledger, {LOCAL_POOL: backend}, host_id=this_host_id())
+    return GangController(ledger, {LOCAL_POOL: backend}, host_id=this_host_id(), settings=settings.current)
 
 
 def read_ledger_url(home: Path | None = None) -> str:
@@ -94,10 +106,35 @@ def this_host_id() -> str:
         return socket.gethostname()
 
 
-def local_node() -> NodeRecord:
-    """This machine as the one node of pool `local`; PHALANX_LOCAL_SLOTS overrides its CPUs."""
-    slots = os.environ.get("PHALANX_LOCAL_SLOTS")
-    # At least two, so that a gang of two workers runs on the smallest laptop as well.
-    cpus = float(slots) if slots else float(max(2, os.cpu_count() or 2))
+def local_slots() -> float | None:
+    """PHALANX_LOCAL_SLOTS; None if it isn't set.
+
+    Raises:
+        NotWired: it is no number above 0.
+    """
+    said = os.environ.get("PHALANX_LOCAL_SLOTS")
+    if not said:
+        return None
+    try:
+        slots = float(said)
+    except ValueError:
+        slots = 0.0
+    if not 0 < slots < float("inf"):
+        raise NotWired(f"PHALANX_LOCAL_SLOTS is {said!r}; it must be a number above 0. Correct or remove it")
+    return slots
+
+
+def local_node(settings: Settings | None = None) -> NodeRecord:
+    """This machine as the one node of pool `local`.
+
+    Its CPUs are PHALANX_LOCAL_SLOTS, else what the settings say of node `localhost`, else those that it has.
+    """
+    said: NodeView | None = settings.node(LOCAL_POOL, LOCAL_NODE) if settings else None
+    slots = local_slots()
+    if slots is None:
+        # At least two, so that a gang of two workers runs on the smallest laptop as well.
+        slots = said.capacity.cpus if said else float(max(2, os.cpu_count() or 2))
     page = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return NodeRecord(LOCAL_POOL, "localhost", this_host_id(), cpus, round(page / 2**30, 1), 0)
+    memory_gib = said.capacity.memory_gib if said else round(page / 2**30, 1)
+    gpus = said.capacity.gpus + settings.cut_gpus.get((LOCAL_POOL, LOCAL_NODE), 0) if said and settings else 0
+    return NodeRecord(LOCAL_POOL, LOCAL_NODE, this_host_id(), slots, memory_gib, gpus)

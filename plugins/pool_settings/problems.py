@@ -117,6 +117,8 @@ def shown(value: object, most: int = 80, depth: int = 3) -> str:
     elif isinstance(value, dict):
         inside = (f"{_key(key)} = {shown(item, most, depth - 1)}" for key, item in list(value.items())[:20])
         text = f"{{ {', '.join(inside)} }}" if value else "{}"
+    elif isinstance(value, float):
+        text = f"{value:.15g}"
     else:
         text = str(value)
     return text if len(text) <= most else f"{text[:most]}..."

@@ -144,6 +144,7 @@ class PolicyTable(Table):
     """The rules of admission; the defaults are the scheduler's."""
 
     order: Annotated[Order, Field(strict=False)] = DEFAULT_POLICY.order
+    stretch: Annotated[float, Field(gt=0, le=1e6)] = DEFAULT_POLICY.stretch
     blocking: Annotated[Blocking, Field(strict=False)] = DEFAULT_POLICY.blocking
     preempts_by_order: bool = DEFAULT_POLICY.preempts_by_order
     preempts_by_priority: bool = DEFAULT_POLICY.preempts_by_priority
