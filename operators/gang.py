@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from gang_ledgers.ledger import Claim, GangRecord, RequestRefused
-from gang_scheduler.gang import Budgets, ClockLimits, GangRequest, WorkerGroup
+from gang_scheduler.gang import Budgets, ClockLimits, GangRequest, NodeWishes, Topology, WorkerGroup
 from gang_scheduler.gang_state import ENDED, GangState
 from operators.gang_errors import GangFailed, GangInterrupted, GangRetryPolicy
+from operators.gang_terms import GangTerms, elastic, min_workers_wrong, priority_asked
 from operators.gang_trigger import GangTrigger
 from operators.gangs import FROM_AIRFLOW, release_gang, using_gangs
 
@@ -27,6 +28,10 @@ OURS = {
     "execution_timeout": "it would count neither queueing nor recovery right. Set run_limit for the time that the gang "
     "may run (queue_limit, start_limit and recovery_limit bound the other clocks)",
 }
+TEMPLATED = (
+    "workers", "min_workers", "gang_pool", "fallback_pools", "gang_queue", "gang_priority", "topology", "deadline",
+    "finish_by",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,21 @@ class GangOperator(BaseOperator):
         run_spec: all that the program needs to know; JSON. Equal RunSpecs are equal work, which is not done twice.
         workers: number of workers of one CPU slot each; or
         worker_groups: the groups of workers and what each worker needs.
+        min_workers: with `workers`: start with at least so many, and grow when there is room.
         gang_pool: which pool of nodes the gang runs on.
+        fallback_pools: where it runs if not there, in order of preference.
         gang_queue: in which gang queue it waits.
-        gang_priority: higher goes first within the pool.
+        gang_priority: higher goes first within the pool; a number, or a priority class of the settings by its name.
+        topology: put all workers under one domain of this level if possible; `Topology(level, is_required=True)`: or
+            not at all.
+        wishes: regions, labels, GPU models, and gangs to be near to or apart from.
+        deadline: when the gang should be done; or
+        finish_by: the same as a time of day in UTC ("06:00"), the first one after the DAG run began.
+        expected_duration: how long it will run on the fastest hardware; None: learned from past runs.
+        is_preemptible: whether it may be asked to make room for others, with a checkpoint.
+        checkpoint_interval: how often the program saves; what it has done since is what making room would cost.
+        storage_gib: of the pool's shared storage, while it runs.
+        storage_gbps: of the bandwidth of that storage.
         user_retries: how many ends by the program's own fault are tried again.
         infrastructure_budget: how many ends by a fault of the machines are recovered.
         queue_limit: how long the gang may wait for capacity; None: as long as it takes.
@@ -63,10 +80,10 @@ class GangOperator(BaseOperator):
         checkpoint_grace: how long a gang that is asked to stop may take for its checkpoint.
 
     Raises:
-        AirflowException: at DAG parse, if `retries` or `execution_timeout` is set.
+        AirflowException: at DAG parse, if `retries` or `execution_timeout` is set, or a value can't be meant.
     """
 
-    template_fields: Collection[str] = ("command", "run_spec", "workers", "gang_pool", "gang_queue")
+    template_fields: Collection[str] = ("command", "run_spec", *TEMPLATED)
     template_fields_renderers: ClassVar[dict[str, str]] = {"run_spec": "json"}
     ui_color = "#d9e8d5"
 
@@ -77,9 +94,20 @@ class GangOperator(BaseOperator):
         run_spec: Mapping[str, Any] | None = None,
         workers: int | str | None = None,
         worker_groups: Sequence[WorkerGroup] = (),
+        min_workers: int | str | None = None,
         gang_pool: str = "local",
+        fallback_pools: Sequence[str] | str = (),
         gang_queue: str = "default",
-        gang_priority: int = 0,
+        gang_priority: int | str = 0,
+        topology: Topology | str | None = None,
+        wishes: NodeWishes | None = None,
+        deadline: datetime | str | None = None,
+        finish_by: str | None = None,
+        expected_duration: timedelta | None = None,
+        is_preemptible: bool = True,
+        checkpoint_interval: timedelta | None = None,
+        storage_gib: float = 0.0,
+        storage_gbps: float = 0.0,
         user_retries: int = 0,
         infrastructure_budget: int = 5,
         queue_limit: timedelta | None = None,
@@ -102,6 +130,8 @@ class GangOperator(BaseOperator):
                 f"{type(self).__name__} {kwargs.get('task_id')!r}: workers={workers!r} and "
                 f"worker_groups={list(worker_groups)!r} were given; give exactly one of them."
             )
+        if wrong := min_workers_wrong(min_workers, workers, worker_groups):
+            raise AirflowException(f"{type(self).__name__} {kwargs.get('task_id')!r}: {wrong}.")
         kwargs.setdefault("retry_delay", RETRY_DELAY)
         super().__init__(retries=RETRIES, execution_timeout=None, retry_policy=GangRetryPolicy(), **kwargs)
         self.command = command
@@ -109,8 +139,19 @@ class GangOperator(BaseOperator):
         self.workers = workers
         self.worker_groups = worker_groups
         self.gang_pool = gang_pool
+        self.min_workers = min_workers
+        self.fallback_pools = fallback_pools
         self.gang_queue = gang_queue
         self.gang_priority = gang_priority
+        self.topology = topology
+        self.wishes = wishes
+        self.deadline = deadline
+        self.finish_by = finish_by
+        self.expected_duration = expected_duration
+        self.is_preemptible = is_preemptible
+        self.checkpoint_interval = checkpoint_interval
+        self.storage_gib = storage_gib
+        self.storage_gbps = storage_gbps
         self.user_retries = user_retries
         self.infrastructure_budget = infrastructure_budget
         self.queue_limit = queue_limit
@@ -119,6 +160,7 @@ class GangOperator(BaseOperator):
         self.recovery_limit = recovery_limit
         self.checkpoint_grace = checkpoint_grace
         self._asked_for: tuple[str, str] | None = None  # gang id and owner, for on_kill
+        self._terms().check(f"{type(self).__name__} {self.task_id!r}")
 
     # --- what a subclass says -----------------------------------------------------------------------------------------
 
@@ -156,7 +198,10 @@ class GangOperator(BaseOperator):
             release_gang(*self._asked_for, why="its task was ended in Airflow")
 
     def _ask_and_wait(self, context: Context) -> Any:
-        request, claim = self._request(context)
+        try:
+            request, claim = self._request(context)
+        except RequestRefused as refusal:
+            raise AirflowFailException(str(refusal)) from None
         self._asked_for = (request.gang_id, claim.owner)
         try:
             with using_gangs() as gangs:
@@ -190,7 +235,7 @@ class GangOperator(BaseOperator):
             dag_id=context["ti"].dag_id,
             gang_pool=self.gang_pool,
             gang_queue=self.gang_queue,
-            gang_priority=self.gang_priority,
+            gang_priority=self._priority(),
             worker_groups=self.groups(),
             command=work.command,
             run_spec_json=work.run_spec_json,
@@ -199,6 +244,8 @@ class GangOperator(BaseOperator):
             budgets=Budgets(infrastructure=self.infrastructure_budget, user=self.user_retries),
             grace=self.checkpoint_grace,
             labels=FROM_AIRFLOW,
+            is_preemptible=self.is_preemptible,
+            **self._terms().request_fields(context),
         )
         claim = Claim(owner=owner_of(context), generation=context["ti"].max_tries, asked_with=work.asked_with)
         return request, claim
@@ -213,7 +260,17 @@ class GangOperator(BaseOperator):
             workers = 0
         if workers < 1:
             raise AirflowFailException(f"workers={self.workers!r} was asked; give a whole number of at least 1.")
-        return (WorkerGroup("worker", workers),)
+        return elastic([WorkerGroup("worker", workers)], self.min_workers)
+
+    def _terms(self) -> GangTerms:
+        return GangTerms(**{term.name: getattr(self, term.name) for term in fields(GangTerms)})
+
+    def _priority(self) -> int:
+        asked = priority_asked(self.gang_priority)
+        if isinstance(asked, int):
+            return asked
+        with using_gangs() as gangs:
+            return gangs.priority(asked)
 
 
 def gang_id_of(context: Context) -> str:

@@ -7,12 +7,12 @@ from datetime import date
 from typing import Any
 
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from pydantic import ValidationError
 
 from gang_ledgers.ledger import GangRecord
 from operators.champion_pin import pinned_champion
-from operators.gang import GangOperator, GangWork, gang_id_of
+from operators.gang import TEMPLATED, GangOperator, GangWork, gang_id_of
 from operators.gangs import using_gangs
 from operators.params import TrainingParams
 from operators.registries import day_start, registry
@@ -34,13 +34,21 @@ class TrainOperator(GangOperator):
         recipe: the model's name in the registry and the recipe of `training`.
         data: what `SparkPreprocessOperator` returned.
         warm_start: start from the champion's weights if there is one.
-        kwargs: as for `GangOperator`.
+        kwargs: as for `GangOperator`, but `min_workers`: the program's world size is part of its RunSpec.
     """
 
-    template_fields: Collection[str] = ("recipe", "data", "workers", "gang_pool", "gang_queue")
+    template_fields: Collection[str] = ("recipe", "data", *TEMPLATED)
     ui_color = "#d9e8d5"
 
     def __init__(self, *, recipe: str, data: Any, warm_start: bool = True, **kwargs: Any) -> None:
+        is_elastic = kwargs.get("min_workers") is not None or any(
+            group.fewest < group.workers for group in kwargs.get("worker_groups") or ()
+        )
+        if is_elastic:
+            raise AirflowException(
+                f"{type(self).__name__} {kwargs.get('task_id')!r}: min_workers was given, but its program trains with "
+                f"exactly the workers that its RunSpec names. Leave it out, or run an elastic program by GangOperator."
+            )
         super().__init__(command=COMMAND, **kwargs)
         self.recipe = recipe
         self.data = data
