@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from phalanx_cli import down, gangs, models, status, up
+from phalanx_cli import config, down, gangs, models, pools, status, up
 
 app = typer.Typer(
     name="phalanx",
@@ -18,6 +18,8 @@ app.command("down")(down.down)
 app.command("status")(status.status)
 app.add_typer(models.app, name="models")
 app.add_typer(gangs.app, name="gangs")
+app.add_typer(pools.app, name="pools")
+app.add_typer(config.app, name="config")
 
 
 def main() -> None:
