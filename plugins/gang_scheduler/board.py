@@ -68,7 +68,10 @@ class Board:
                 if entry.placement is not None:
                     board._hold(key, entry, entry.placement)
             elif key not in aside:
-                board._wait(key, entry)
+                board._note(key, entry)
+                board.lines.setdefault(entry.queue, []).append((entry.place_in_line, entry))
+        for line in board.lines.values():
+            line.sort(key=_place)
         return board
 
     @property
@@ -122,12 +125,16 @@ class Board:
     # --- keeping
 
     def _wait(self, key: Key, entry: Entry) -> None:
+        self._note(key, entry)
+        insort(self.lines.setdefault(entry.queue, []), (entry.place_in_line, entry), key=_place)
+
+    def _note(self, key: Key, entry: Entry) -> None:
+        """Everything about one that waits but its place in the line."""
         self.entries[key] = entry
         entry.is_aged = self._age_s(entry) <= self.now_s
         rank = entry.rank(self.now_s, self.policy)
         priority = -entry.request.gang_priority
         entry.place_in_line = (priority, not entry.is_aged, rank, entry.submitted_s, *key)
-        insort(self.lines.setdefault(entry.queue, []), (entry.place_in_line, entry), key=lambda item: item[0])
         self.waiting_of[entry.kind] = self.waiting_of.get(entry.kind, 0) + 1
         self.related += _is_related(entry)
         if not entry.is_aged and self.policy.aged_after is not None:
@@ -141,7 +148,7 @@ class Board:
 
     def _leave_line(self, key: Key, entry: Entry) -> None:
         line = self.lines[entry.queue]
-        del line[bisect_left(line, entry.place_in_line, key=lambda item: item[0])]
+        del line[bisect_left(line, entry.place_in_line, key=_place)]
         del self.entries[key]
         self.related -= _is_related(entry)
         self.waiting_of[entry.kind] -= 1
@@ -170,6 +177,10 @@ class Board:
         entry.compute = 1.0
 
 
+def _place(item: tuple[tuple[object, ...], Entry]) -> tuple[object, ...]:
+    return item[0]
+
+
 def _is_related(entry: Entry) -> bool:
     return bool(entry.request.wishes.near or entry.request.wishes.apart)
 
@@ -179,6 +190,8 @@ def held(entry: Entry, placement: Placement | None = None) -> Resources:
     placement = placement or entry.placement
     if placement is None:
         return Resources()
+    if not entry.request.is_elastic:
+        return entry.total
     groups: dict[str, WorkerGroup] = {group.name: group for group in entry.request.worker_groups}
     total = Resources()
     for placed in placement.workers:

@@ -207,13 +207,13 @@ class _Pass:
             if fit is not None and not lacks_storage(entry, pool.soon) and not lacks_power(fit.spots, pool.soon):
                 self._hold_soon(entry, pool, fit)
                 return True
-        stopped = frozenset(stop.entry.key for stop in self.decided.stopped)
         soon = pool.capacity if pool.soon is None else pool.soon
-        eviction = evict_for(entry, self.board, soon, quotas_soon, self.fitter, stopped)
+        eviction = evict_for(entry, self.board, soon, quotas_soon, self.fitter, pool.victims)
         if eviction is None:
             return False
         for victim in eviction.victims:
             self.decided.stopped.append(Stop(victim.entry, victim.reason, entry))
+            pool.victims.stop(victim)
             pool.free_soon(victim.entry)
             self._soon_quotas().charge(victim.entry.queue, pool.name, amounts_of(held(victim.entry)), -1)
         self._hold_soon(entry, pool, eviction.fit)
@@ -302,7 +302,7 @@ class _Pass:
 
 def _least_amounts(entry: Entry) -> dict[str, float]:
     if not entry.request.is_elastic:
-        return amounts_of(entry.request.total)
+        return amounts_of(entry.total)
     ask = Ask.of(entry.request, is_fewest=True)
     total = ask.groups[0].each * ask.counts[0]
     for group, count in zip(ask.groups[1:], ask.counts[1:], strict=True):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from gang_scheduler.gang import AttemptKey, GangRequest, Placement, WorkerGroup
+from gang_scheduler.gang import NO_WISHES, AttemptKey, GangRequest, NodeWishes, Placement, WorkerGroup
 from gang_scheduler.gang_state import GangState
 from gang_scheduler.policy import Order, Policy
+from gang_scheduler.resources import Resources
 from gang_scheduler.snapshot import GangView
 
 CPUS_PER_GPU = 8.0  # how gangs without GPUs are weighed against those with; only their order depends on it
@@ -42,6 +43,7 @@ class Entry:
         "state",
         "stops",
         "submitted_s",
+        "total",
         "waits_since_s",
     )
 
@@ -65,7 +67,8 @@ class Entry:
         self.not_before_s = 0.0
         self.stops = False
         self.is_aged = False
-        self.size = size_of(request)
+        self.total = request.total
+        self.size = size_of(self.total)
         self.kind = kind_of(request)
         self.place_in_line: tuple[object, ...] = ()
 
@@ -146,35 +149,43 @@ def service_class(attained_s: float, size: float, policy: Policy) -> int:
     return number
 
 
-def size_of(request: GangRequest) -> float:
+def size_of(total: Resources) -> float:
     """How large a gang is for the orders that weigh service: its GPUs, else its CPUs as parts of one."""
-    total = request.total
     return total.gpu_count or total.cpus / CPUS_PER_GPU or 1.0
 
 
 def kind_of(request: GangRequest) -> Kind:
     """Equal for gangs of one queue that fit, or do not, alike: where one found no room, one behind it finds none."""
-    wishes = request.wishes
     return (
         request.gang_queue,
-        request.pools,
-        tuple(_shape(group) for group in request.worker_groups),
+        request.gang_pool,
+        request.fallback_pools,
+        tuple([_shape(group) for group in request.worker_groups]),
         request.topology,
-        (
-            wishes.regions,
-            tuple(sorted(wishes.labels.items())),
-            tuple(sorted(wishes.preferred_labels.items())),
-            wishes.gpu_models,
-            wishes.near,
-            wishes.apart,
-            wishes.spread_level,
-            wishes.excluded,
-        ),
+        _NO_WISHES if request.wishes is NO_WISHES else _wished(request.wishes),
         request.storage_gib,
         request.storage_gbps,
-        request.deadline,
+        request.deadline if request.fallback_pools else None,
     )
 
 
+def _wished(wishes: NodeWishes) -> Kind:
+    return (
+        wishes.regions,
+        tuple(sorted(wishes.labels.items())),
+        tuple(sorted(wishes.preferred_labels.items())),
+        wishes.gpu_models,
+        wishes.near,
+        wishes.apart,
+        wishes.spread_level,
+        wishes.excluded,
+    )
+
+
+_NO_WISHES = _wished(NO_WISHES)
+
+
 def _shape(group: WorkerGroup) -> tuple[object, ...]:
-    return group.each, group.workers, group.fewest, group.harvests_cpus
+    each = group.each
+    asked = (each.cpus, each.memory_gib, each.gpus, each.scratch_gib, each.gpu_share, each.mig)
+    return asked, group.workers, group.fewest, group.harvests_cpus

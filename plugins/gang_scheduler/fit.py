@@ -41,7 +41,7 @@ class Fitter:
             within: only these nodes.
         """
         for ask in self._asks(entry, is_alone):
-            for allowed in self._eligible(entry, capacity):
+            for allowed in self.eligible(entry, capacity):
                 nodes = allowed if within is None else within if allowed is None else allowed & within
                 spots = find_spots(ask, capacity, nodes)
                 if spots is not None:
@@ -70,7 +70,8 @@ class Fitter:
             for step in range(steps, -1, -1)
         ]
 
-    def _eligible(self, entry: Entry, capacity: PoolCapacity) -> list[int | None]:
+    def eligible(self, entry: Entry, capacity: PoolCapacity) -> list[int | None]:
+        """The sets of nodes that it takes, in order of preference; None is all that are usable."""
         wishes = entry.request.wishes
         if wishes.near or wishes.apart:  # where those stand changes within a pass
             return eligible_sets(wishes, capacity, self._standing.get(capacity.pool.name, {}))

@@ -137,8 +137,8 @@ class GangRequest:
     @property
     def total(self) -> Resources:
         """What the whole gang asks for."""
-        total = Resources()
-        for group in self.worker_groups:
+        total = self.worker_groups[0].total if self.worker_groups else Resources()
+        for group in self.worker_groups[1:]:
             total = total + group.total
         return total
 

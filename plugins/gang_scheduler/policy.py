@@ -34,7 +34,8 @@ class Policy:
     it; where durations are unknown all are taken to be equal, which makes it first come, first served.
 
     `preempts_by_order`: a gang that comes first in the order may take the place of running ones of its own priority
-    that come later; only if they have run `min_run` since they started, and come later by `hysteresis` (a factor).
+    that come later; only if they have run `min_run` since they started, and come later by the factor `hysteresis`
+    (SRSF) or by `las_gap` classes (LAS).
     `aged_after`: who has waited so long goes before all others of its priority, and is not preempted by order; None
     is never. `las_first` and `las_factor` are the classes of attained GPU time: below the first, then each wider by
     the factor. A running gang of unknown duration is taken to run as long again as it has, and at least
@@ -49,13 +50,18 @@ class Policy:
     reclaims_quota: bool = True
     fair_share: bool = True
     min_run: timedelta = timedelta(minutes=5)
-    hysteresis: float = 1.0
+    hysteresis: float = 1.05
     aged_after: timedelta | None = timedelta(days=7)
     las_first: timedelta = timedelta(hours=1)
-    las_factor: float = 4.0
+    las_factor: float = 2.0
+    las_gap: int = 4
     assumed_duration: timedelta = timedelta(hours=1)
     usage_half_life: timedelta = timedelta(days=7)
     reservation_depth: int = 64  # of conservative blocking
+
+    def far_behind(self, rank: float) -> float:
+        """The least rank of running gangs that one of this rank may take the place of."""
+        return rank + self.las_gap if self.order is Order.LAS else rank * self.hysteresis
 
 
 DEFAULT_POLICY = Policy()

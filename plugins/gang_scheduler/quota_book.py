@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf, log
 
-from gang_scheduler.gang import GangRequest
 from gang_scheduler.gang_queue import QueueView, Quota
 from gang_scheduler.resources import TINY, Resources
 
@@ -179,8 +178,3 @@ class QuotaBook:
         if view is None:
             return dominant
         return (dominant + view.usage / self._history_per_share) / view.weight if view.weight > 0 else inf
-
-
-def asked_amounts(request: GangRequest) -> dict[str, float]:
-    """What the whole gang would be charged."""
-    return amounts_of(request.total)

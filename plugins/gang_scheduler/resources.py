@@ -54,7 +54,7 @@ class Resources:
             self.gpus * count,
             self.scratch_gib * count,
             self.gpu_share * count,
-            tuple((profile, each * count) for profile, each in self.mig),
+            tuple((profile, each * count) for profile, each in self.mig) if self.mig else (),
         )
 
     def __str__(self) -> str:

@@ -39,7 +39,7 @@ class NodeShare(NamedTuple):
     @property
     def shape(self) -> NodeShare:
         """The same with devices ordered by what is free: nodes of one shape are scored alike."""
-        return self._replace(gpu_free_milli=tuple(sorted(self.gpu_free_milli)))
+        return NodeShare(tuple(sorted(self.gpu_free_milli)), self.cpu_free_milli, self.memory_free_mib, self.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,8 @@ def taken(state: NodeShare, ask: ShareAsk, devices: Iterable[int]) -> NodeShare:
     free = list(state.gpu_free_milli)
     for device in devices:
         free[device] -= ask.gpu_milli
-    return state._replace(
-        gpu_free_milli=tuple(free),
-        cpu_free_milli=state.cpu_free_milli - ask.cpu_milli,
-        memory_free_mib=state.memory_free_mib - ask.memory_mib,
+    return NodeShare(
+        tuple(free), state.cpu_free_milli - ask.cpu_milli, state.memory_free_mib - ask.memory_mib, state.model
     )
 
 

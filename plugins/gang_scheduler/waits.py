@@ -95,7 +95,7 @@ def workers(request: GangRequest) -> str:
 
 
 def _holders(holding: Sequence[Entry]) -> str:
-    named = [f"{other.request.gang_id} ({other.request.total}, {other.state})" for other in holding[:NAMED_HOLDERS]]
+    named = [f"{other.request.gang_id} ({other.total}, {other.state})" for other in holding[:NAMED_HOLDERS]]
     more = len(holding) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")
 
@@ -115,7 +115,7 @@ def _reserved(obstacle: Obstacle) -> str:
     assert other is not None
     return (
         f"but would delay gang '{other.request.gang_id}', which is before it and has a reservation in gang pool "
-        f"'{obstacle.pool}' for {other.request.total}; one that ends sooner might pass"
+        f"'{obstacle.pool}' for {other.total}; one that ends sooner might pass"
     )
 
 

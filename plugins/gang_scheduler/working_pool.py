@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from gang_scheduler.board import Board
 from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.entry import Entry
@@ -9,7 +11,7 @@ from gang_scheduler.fit import Fit, Fitter, still_fits
 from gang_scheduler.gang import AttemptKey, Placement
 from gang_scheduler.placement import hold
 from gang_scheduler.reservation import Holder, Reservation, reserve
-from gang_scheduler.resources import Resources
+from gang_scheduler.victims import VictimList
 
 
 class WorkingPool:
@@ -31,6 +33,7 @@ class WorkingPool:
         self._reservations: list[Reservation] = []
         self._comers: list[Holder] = []  # who was let in, or will be when others have stopped
         self._leaving: set[AttemptKey] = set()
+        self._promised = 0  # the set of nodes where somebody will go when others have stopped
         for entry in board.holding.values():
             if entry.stops:
                 self.free_soon(entry)
@@ -40,12 +43,7 @@ class WorkingPool:
         fit = self._fitter.fit(entry, self.capacity, is_alone=is_alone)
         if fit is None or self.soon is None or still_fits(entry, fit.spots, self.soon):
             return fit
-        # Only nodes that will be as free then as they are now.
-        within = 0
-        tables = [(self.capacity.table(each), self.soon.table(each)) for each in _shapes(entry)]
-        for number in range(len(self.capacity.nodes)):
-            if all(now.by_node[number] <= then.by_node[number] for now, then in tables):
-                within |= 1 << number
+        within = self.capacity.usable & ~self._promised  # there will be no less free then than there is now
         fit = self._fitter.fit(entry, self.capacity, is_alone=is_alone, within=within)
         return fit if fit is None or still_fits(entry, fit.spots, self.soon) else None
 
@@ -124,6 +122,11 @@ class WorkingPool:
         empty = PoolCapacity(self.capacity.pool, self.capacity.nodes)
         return self._fitter.fit(entry, empty, is_alone=False) is not None
 
+    @cached_property
+    def victims(self) -> VictimList:
+        """Who may be asked to stop here."""
+        return VictimList(self._board, self.name)
+
     def with_soon(self) -> PoolCapacity:
         """`soon`, made if there was none."""
         if self.soon is None:
@@ -139,6 +142,8 @@ class WorkingPool:
     def hold_soon(self, entry: Entry, fit: Fit) -> Placement:
         """The gang will be there when others have stopped."""
         placement = hold(entry.request, fit.spots, self.with_soon())
+        for _, number, _ in fit.spots:
+            self._promised |= 1 << number
         self._come(entry, fit, placement)
         return placement
 
@@ -151,7 +156,3 @@ class WorkingPool:
         if not self._is_own:
             self.capacity, self._is_own = self.capacity.copy(), True
         return self.capacity
-
-
-def _shapes(entry: Entry) -> list[Resources]:
-    return [group.each for group in entry.request.worker_groups]

@@ -1,0 +1,157 @@
+"""Who in a pool may be asked to stop for whom, cheapest first; looked up once a pass, since many gangs ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gang_scheduler.actions import StopReason
+from gang_scheduler.board import Board
+from gang_scheduler.capacity import PoolCapacity
+from gang_scheduler.entry import Entry
+from gang_scheduler.gang import AttemptKey
+from gang_scheduler.gang_state import GangState
+from gang_scheduler.policy import Order
+from gang_scheduler.quota_book import QuotaBook, amounts_of
+from gang_scheduler.resources import Resources
+
+_STOPPABLE = frozenset({GangState.STARTING, GangState.RUNNING})
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A gang that makes room, why it may be asked to, and what it holds on each node (by number)."""
+
+    entry: Entry
+    reason: StopReason
+    parts: tuple[tuple[int, Resources], ...]
+
+
+@dataclass(slots=True)
+class _Holder:
+    """What the rules look at."""
+
+    entry: Entry
+    priority: int
+    lost_s: float
+    has_run: bool
+    rank: float
+    parts: tuple[tuple[int, Resources], ...]
+    harvests: bool
+
+
+class VictimList:
+    """The gangs of a pool that may be stopped at all: they run, are preemptible, and stop not already."""
+
+    def __init__(self, board: Board, pool: str) -> None:
+        """Those of the board."""
+        self._policy = board.policy
+        self._pool = pool
+        self._stopped: set[AttemptKey] = set()
+        min_run_s = board.policy.min_run.total_seconds()
+        ranks = board.policy.preempts_by_order and board.policy.order in (Order.SRSF, Order.LAS)
+        self._holders: list[_Holder] = []
+        capacity = board.pools[pool]
+        for entry in board.holding.values():
+            placement = entry.placement
+            if placement is None or placement.pool != pool or entry.stops or entry.state not in _STOPPABLE:
+                continue
+            if not entry.request.is_preemptible:
+                continue
+            parts = _parts(entry, capacity)
+            self._holders.append(
+                _Holder(
+                    entry,
+                    entry.request.gang_priority,
+                    entry.lost_s(board.now_s),
+                    entry.ran_s(board.now_s) >= min_run_s,
+                    entry.rank(board.now_s, board.policy) if ranks and not entry.is_aged else 0.0,
+                    parts,
+                    _harvests(entry, parts, capacity),
+                )
+            )
+        self._holders.sort(key=lambda holder: (holder.priority, holder.lost_s, holder.entry.key))
+        by_rank = [holder for holder in self._holders if ranks and holder.has_run and not holder.entry.is_aged]
+        self._by_rank = sorted(by_rank, key=lambda holder: (-holder.rank, holder.entry.key))
+
+    def stop(self, victim: Victim) -> None:
+        """The victim is asked to stop: nobody needs to ask again."""
+        self._stopped.add(victim.entry.key)
+
+    def for_gang(self, entry: Entry, board: Board, book: QuotaBook) -> Iterator[Victim]:
+        """Who may be asked to stop for the gang, in this order.
+
+        Harvesters of spare CPUs, if it asks GPUs; those whose queue borrowed what its own queue owns, harvesting
+        queues first; lower priorities, lowest first, each by the work that a stop would lose; at last those of its own
+        priority that the order puts behind it, farthest behind first.
+        """
+        told = set(self._stopped)
+        for holder, reason in self._in_turn(entry, board, book):
+            if holder.entry.key not in told:
+                told.add(holder.entry.key)
+                yield Victim(holder.entry, reason, holder.parts)
+
+    def _in_turn(self, entry: Entry, board: Board, book: QuotaBook) -> Iterator[tuple[_Holder, StopReason]]:
+        priority = entry.request.gang_priority
+        if entry.total.gpu_count:
+            for holder in self._holders:
+                if holder.harvests:
+                    yield holder, StopReason.PREEMPTED
+        yield from self._who_borrowed(entry, book)
+        if self._policy.preempts_by_priority:
+            for holder in self._holders:
+                if holder.priority >= priority:
+                    break
+                yield holder, StopReason.PREEMPTED
+        if not self._by_rank:
+            return
+        limit = self._policy.far_behind(entry.rank(board.now_s, self._policy))
+        for holder in self._by_rank:
+            if holder.rank < limit and not (entry.is_aged and holder.rank > 0):
+                break
+            if holder.priority == priority:
+                yield holder, StopReason.PREEMPTED
+
+    def _who_borrowed(self, entry: Entry, book: QuotaBook) -> Iterator[tuple[_Holder, StopReason]]:
+        """Those of other queues of the cohort that are above their nominal quota, if the gang stays within its own."""
+        owns = book.has_quota(entry.queue, self._pool)
+        if not self._policy.reclaims_quota or not owns:
+            return
+        if book.borrows(entry.queue, self._pool, amounts_of(entry.total)):
+            return
+        left = book.copy()
+        for is_first in (True, False):
+            for holder in self._holders:
+                queue = left.queues.get(holder.entry.queue)
+                if queue is None or queue.harvests_only is not is_first or queue.name == entry.queue:
+                    continue
+                if not left.are_of_one_cohort(entry.queue, queue.name) or not left.borrows(queue.name, self._pool):
+                    continue
+                if holder.entry.key in self._stopped or not self._may_be_reclaimed(holder, entry, is_first):
+                    continue
+                left.charge(queue.name, self._pool, amounts_of(holder.entry.total), -1)
+                yield holder, StopReason.RECLAIMED
+
+    def _may_be_reclaimed(self, holder: _Holder, entry: Entry, is_harvest: bool) -> bool:
+        if is_harvest or holder.priority < entry.request.gang_priority:
+            return True
+        return holder.has_run and holder.priority == entry.request.gang_priority
+
+
+def _parts(entry: Entry, capacity: PoolCapacity) -> tuple[tuple[int, Resources], ...]:
+    assert entry.placement is not None
+    each = {group.name: group.each for group in entry.request.worker_groups}
+    parts: dict[int, Resources] = {}
+    for placed in entry.placement.workers:
+        number = capacity.index.get(placed.node)
+        if number is not None:
+            amount = each[placed.group] * placed.workers
+            parts[number] = parts[number] + amount if number in parts else amount
+    return tuple(parts.items())
+
+
+def _harvests(entry: Entry, parts: tuple[tuple[int, Resources], ...], capacity: PoolCapacity) -> bool:
+    """True if it uses spare CPUs of nodes with GPUs."""
+    if entry.total.gpu_count or not any(group.harvests_cpus for group in entry.request.worker_groups):
+        return False
+    return any(capacity.nodes[number].capacity.gpus for number, _ in parts)
