@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from phalanx_cli import config, down, gangs, models, pools, status, up
+from phalanx_cli import config, down, gangs, models, pools, simulate, status, up
 
 app = typer.Typer(
     name="phalanx",
@@ -20,6 +20,7 @@ app.add_typer(models.app, name="models")
 app.add_typer(gangs.app, name="gangs")
 app.add_typer(pools.app, name="pools")
 app.add_typer(config.app, name="config")
+app.command("simulate")(simulate.simulate_trace)
 
 
 def main() -> None:
