@@ -155,6 +155,7 @@ class PolicyTable(Table):
     aged_after: DurationOrNever = DEFAULT_POLICY.aged_after
     las_first: PositiveDuration = DEFAULT_POLICY.las_first
     las_factor: Annotated[float, Field(gt=1, le=1e6)] = DEFAULT_POLICY.las_factor
+    las_gap: Annotated[int, Field(ge=1, le=1000)] = DEFAULT_POLICY.las_gap
     assumed_duration: PositiveDuration = DEFAULT_POLICY.assumed_duration
     usage_half_life: PositiveDuration = DEFAULT_POLICY.usage_half_life
     reservation_depth: Annotated[int, Field(ge=1, le=1_000_000)] = DEFAULT_POLICY.reservation_depth
