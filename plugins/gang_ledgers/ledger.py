@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, Protocol
 
 from gang_scheduler.actions import Action
 from gang_scheduler.gang import AttemptKey, GangRequest, Placement
 from gang_scheduler.gang_state import Clock, GangState
+from gang_scheduler.node import NodeState
+from gang_scheduler.policy import DEFAULT_POLICY
 from gang_scheduler.progress import Directive as Directive
 from gang_scheduler.progress import Progress as Progress
 from gang_scheduler.snapshot import NodeView, Snapshot
@@ -37,6 +40,18 @@ class LedgerUnavailable(LedgerError):
 
 class HostTaken(LedgerError):
     """A node is registered for another host, which still holds gangs in it."""
+
+
+class UnknownGang(LedgerError):
+    """No gang of that id was ever asked for."""
+
+
+class GangHasEnded(LedgerError):
+    """What was asked is for gangs that wait or run; the message says how to have it run again."""
+
+
+class UnknownNode(LedgerError):
+    """No such node is registered; the message names those that are."""
 
 
 class RequestRefused(LedgerError):
@@ -83,6 +98,8 @@ class GangRecord:
     user_ends: int = 0
     ended_at: datetime | None = None
     change: int = 0  # grows with every change of the record; a watcher compares it
+    is_held: bool = False
+    held_why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +133,7 @@ class OutboxItem:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """A node as its backend registered it."""
+    """A node as its backend registered it; the facts are those of `NodeView`."""
 
     pool: str
     node: str
@@ -124,6 +141,51 @@ class NodeRecord:
     cpus: float
     memory_gib: float
     gpus: int
+    scratch_gib: float = 0.0
+    mig: tuple[tuple[str, int], ...] = ()
+    location: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    gpu_model: str = ""
+    gpu_memory_gib: float = 0.0
+    compute: float = 1.0
+    is_spot: bool = False
+    region: str = ""
+    site: str = ""
+    provider: str = ""
+    fabric: str = ""
+    link_gbps: float = 0.0
+    price_per_hour: float = 0.0
+    watts: float = 0.0
+
+
+CORDON = "cordon"  # set by a person
+HOST_CLOSED = "host closed"  # set while the host goes down
+
+
+class ConditionState(StrEnum):
+    """Whether what a condition says is so."""
+
+    SET = "set"
+    CLEARED = "cleared"
+    UNKNOWN = "unknown"  # it can't be seen any more
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """One thing that is said of a node; those of other kinds stand beside it.
+
+    `effect` is what it makes of the node while it is set; one with the effect READY only warns. A condition that can't
+    be seen any more makes the node UNKNOWN, unless it only warned.
+    """
+
+    pool: str
+    node: str
+    kind: str
+    state: ConditionState
+    who: str
+    why: str
+    effect: NodeState = NodeState.CORDONED
+    since: datetime | None = None  # when it last changed; given by the ledger
 
 
 class Ledger(Protocol):
@@ -139,6 +201,25 @@ class Ledger(Protocol):
         """Ask the gang to stop with a checkpoint and rest (INTERRUPTED).
 
         Ignored (False) unless `owner` is the current owner or None (an operator's cancel).
+        """
+        ...
+
+    def hold(self, gang_id: str, who: str, why: str) -> GangRecord:
+        """Keep the gang from being admitted, until the hold is lifted; an attempt that runs goes on.
+
+        Raises:
+            UnknownGang, GangHasEnded
+        """
+        ...
+
+    def lift_hold(self, gang_id: str, who: str, why: str) -> GangRecord:
+        """Let the gang be admitted again; harmless if it is not held. Raises as `hold` does."""
+        ...
+
+    def requeue(self, gang_id: str, who: str, why: str) -> GangRecord:
+        """Stop the attempt with a checkpoint and queue the gang again, charging no budget; lift any back-off.
+
+        Raises as `hold` does.
         """
         ...
 
@@ -163,12 +244,26 @@ class Ledger(Protocol):
         ...
 
     def nodes(self) -> list[NodeView]: ...
+    def set_condition(self, condition: NodeCondition) -> bool:
+        """Say something of a node, or say it no more (`state`); False if it was so already.
+
+        A cordon set by hand is such a condition (of kind CORDON), and so is every fault that is found.
+
+        Raises:
+            UnknownNode
+        """
+        ...
+
+    def conditions(self) -> list[NodeCondition]:
+        """What is said of nodes, by pool, node and kind; cleared ones are left out."""
+        ...
+
     def close_host(self, host_id: str, why: str) -> list[AttemptKey]:
         """Cordon the host's nodes and ask the attempts there to stop without a release: they are requeued."""
         ...
 
     def open_host(self, host_id: str) -> None:
-        """Lift the cordon that `close_host` set."""
+        """Lift what `close_host` set; other cordons stay."""
         ...
 
     # the tick
@@ -180,7 +275,20 @@ class Ledger(Protocol):
         """A try-lock over all processes: yields False at once if another one ticks."""
         ...
 
-    def snapshot(self) -> Snapshot: ...
+    def snapshot(self, usage_half_life: timedelta = DEFAULT_POLICY.usage_half_life) -> Snapshot:
+        """What `plan` sees; pools and policy are for the caller to add, and queues have their usage only.
+
+        What the ledger has read before is kept in the process, so only what has changed since is read.
+        """
+        ...
+
+    def queue_usage(self, half_life: timedelta = DEFAULT_POLICY.usage_half_life) -> Mapping[str, float]:
+        """What each queue has used until now, in dominant shares of pools x seconds; past use counts for less.
+
+        The dominant share of a gang is the largest of the parts that it holds of its pool's resources.
+        """
+        ...
+
     def commit(self, actions: Sequence[Action], expected_version: int) -> int:
         """Write all actions or none; raises StaleSnapshot if the version has moved; returns the new version."""
         ...
@@ -190,6 +298,13 @@ class Ledger(Protocol):
         ...
 
     def finish_outbox(self, number: int, *, backend_ref: str = "", error: str = "") -> None: ...
+    def prune(self, keep: timedelta) -> int:
+        """Forget what ended longer ago than `keep`; returns how many rows were removed.
+
+        The history of such submissions goes. The submissions themselves stay while they are the newest of their gang,
+        or somebody may take over their result or resume their checkpoints.
+        """
+        ...
 
     # the supervisor of one attempt
     def start(self, key: AttemptKey, backend_ref: str) -> bool:

@@ -9,14 +9,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Engine, select
 
-from gang_ledgers import sql_attempts, sql_commit, sql_hosts, sql_outbox, sql_submit
+from gang_ledgers import sql_attempts, sql_commit, sql_control, sql_hosts, sql_nodes, sql_outbox, sql_submit
 from gang_ledgers.ledger import (
     Claim,
     Directive,
     GangRecord,
     HistoryRow,
+    NodeCondition,
     NodeRecord,
     OutboxItem,
     Progress,
@@ -26,14 +27,17 @@ from gang_ledgers.ledger import (
 from gang_ledgers.sql_change import changing
 from gang_ledgers.sql_codec import decode_mapping
 from gang_ledgers.sql_contact import keep_contact
-from gang_ledgers.sql_engine import open_engine, reading, transaction_time, writing
+from gang_ledgers.sql_engine import open_engine, reading, writing
 from gang_ledgers.sql_lock import try_tick_lock
-from gang_ledgers.sql_rows import newest, newest_of_each, to_record, to_view, with_attempt
+from gang_ledgers.sql_prune import prune
+from gang_ledgers.sql_rows import newest, newest_of_each, to_record, with_attempt
 from gang_ledgers.sql_schema import ensure_schema
-from gang_ledgers.sql_tables import history, ledger_version, submissions
+from gang_ledgers.sql_snapshot import Snapshots
+from gang_ledgers.sql_tables import history, submissions
 from gang_scheduler.actions import Action, Finish, Requeue
 from gang_scheduler.gang import AttemptKey, GangRequest
 from gang_scheduler.plan import plan
+from gang_scheduler.policy import DEFAULT_POLICY
 from gang_scheduler.snapshot import NodeView, Snapshot
 from gang_scheduler.verdict import AttemptEnd
 
@@ -56,8 +60,8 @@ class Timing:
 class SqlLedger:
     """A ledger over SQLAlchemy; safe for many threads and processes at once, and usable after a fork."""
 
-    def __init__(self, url: str, *, runs_dir: Path, timing: Timing | None = None) -> None:
-        """Open the ledger, and create its tables if they are missing.
+    def __init__(self, database: str | Engine, *, runs_dir: Path, timing: Timing | None = None) -> None:
+        """Open the ledger at that URL, and create its tables or bring them up to date.
 
         Raises:
             NewerSchema: a newer version of Phalanx made the tables.
@@ -65,8 +69,9 @@ class SqlLedger:
         """
         self._runs_dir = runs_dir
         self._timing = timing or Timing()
-        self._engine = open_engine(url)
+        self._engine = open_engine(database) if isinstance(database, str) else database
         ensure_schema(self._engine)
+        self._snapshots = Snapshots(self._engine)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -80,6 +85,26 @@ class SqlLedger:
     def release(self, gang_id: str, owner: str | None, who: str, why: str) -> bool:
         with changing(self._engine) as change:
             return sql_submit.release(change, gang_id, owner, who, why)
+
+    def hold(self, gang_id: str, who: str, why: str) -> GangRecord:
+        with changing(self._engine) as change:
+            sql_control.hold(change, gang_id, who, why)
+        return self._known(gang_id)
+
+    def lift_hold(self, gang_id: str, who: str, why: str) -> GangRecord:
+        with changing(self._engine) as change:
+            sql_control.lift_hold(change, gang_id, who, why)
+        return self._known(gang_id)
+
+    def requeue(self, gang_id: str, who: str, why: str) -> GangRecord:
+        with changing(self._engine) as change:
+            sql_control.requeue(change, gang_id, who, why)
+        return self._known(gang_id)
+
+    def _known(self, gang_id: str) -> GangRecord:
+        record = self.state(gang_id)
+        assert record is not None, f"gang '{gang_id}' was there a moment ago"
+        return record
 
     def state(self, gang_id: str) -> GangRecord | None:
         with reading(self._engine) as connection:
@@ -135,7 +160,15 @@ class SqlLedger:
 
     def nodes(self) -> list[NodeView]:
         with reading(self._engine) as connection:
-            return sql_hosts.all_nodes(connection)
+            return list(sql_nodes.in_order(sql_nodes.nodes_since(connection, -1)))
+
+    def set_condition(self, condition: NodeCondition) -> bool:
+        with changing(self._engine) as change:
+            return sql_hosts.set_condition(change, condition)
+
+    def conditions(self) -> list[NodeCondition]:
+        with reading(self._engine) as connection:
+            return sql_nodes.all_conditions(connection)
 
     def close_host(self, host_id: str, why: str) -> list[AttemptKey]:
         with changing(self._engine) as change:
@@ -155,17 +188,12 @@ class SqlLedger:
     def tick_lock(self) -> AbstractContextManager[bool]:
         return try_tick_lock(self._engine)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, usage_half_life: timedelta = DEFAULT_POLICY.usage_half_life) -> Snapshot:
         keep_contact(self._engine, self._timing.outage_after)
-        live = with_attempt().where(submissions.c.ended_at.is_(None))
-        with reading(self._engine) as connection:
-            version = connection.execute(select(ledger_version.c.version)).scalar_one()
-            return Snapshot(
-                now=transaction_time(connection),
-                version=version,
-                nodes=tuple(sql_hosts.all_nodes(connection)),
-                gangs=tuple(to_view(row) for row in connection.execute(live)),
-            )
+        return self._snapshots.take(usage_half_life)
+
+    def queue_usage(self, half_life: timedelta = DEFAULT_POLICY.usage_half_life) -> Mapping[str, float]:
+        return {queue.name: queue.usage for queue in self._snapshots.take(half_life).queues}
 
     def commit(self, actions: Sequence[Action], expected_version: int) -> int:
         with changing(self._engine, expected_version) as change:
@@ -179,6 +207,9 @@ class SqlLedger:
     def finish_outbox(self, number: int, *, backend_ref: str = "", error: str = "") -> None:
         with changing(self._engine) as change:
             sql_outbox.finish(change, number, backend_ref, error)
+
+    def prune(self, keep: timedelta) -> int:
+        return prune(self._engine, keep)
 
     # --- the supervisor of one attempt
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, case, or_, select, update
 
 from gang_ledgers.ledger import Directive, Progress
 from gang_ledgers.sql_change import Change, is_attempt
@@ -101,11 +101,14 @@ def _state_now(said: str, stop_is_requested: bool, is_claimed: bool) -> GangStat
 
 
 def _write_renewal(connection: Connection, key: AttemptKey, progress: Progress | None, lease: timedelta) -> None:
-    values: dict[str, Any] = {"lease_expires_at": latest_time(connection) + lease}
+    now = latest_time(connection)
+    values: dict[str, Any] = {"lease_expires_at": now + lease}
     if progress is not None:
         values["progress"] = encode_progress(progress)
-        if progress.last_committed_step is not None:
-            values["committed_step"] = progress.last_committed_step
+        step = progress.last_committed_step
+        if step is not None:
+            is_new = or_(attempts.c.committed_step.is_(None), attempts.c.committed_step < step)
+            values |= {"committed_step": step, "saved_at": case((is_new, now), else_=attempts.c.saved_at)}
     connection.execute(update(attempts).where(is_attempt(key)).values(**values))
 
 
@@ -126,6 +129,8 @@ def end(change: Change, key: AttemptKey, facts: AttemptEnd, result: Mapping[str,
     }
     if facts.last_committed_step is not None:
         values["committed_step"] = facts.last_committed_step
+        if facts.last_committed_step > (attempt.committed_step or 0):
+            values["saved_at"] = change.now
     change.set_attempt(key, **values)
     change.take_back(key)
     change.tell(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, and_, delete, insert, update
+from sqlalchemy import Connection, Engine, and_, insert, update
 
 from gang_ledgers.ledger import StaleSnapshot
+from gang_ledgers.sql_bulk import delete_each, update_each
 from gang_ledgers.sql_codec import encode_mapping
 from gang_ledgers.sql_engine import latest_time, writing
 from gang_ledgers.sql_rows import SubmissionRow, clocks_of
@@ -19,36 +20,46 @@ from gang_scheduler.clocks import advance
 from gang_scheduler.gang import AttemptKey
 from gang_scheduler.gang_state import ENDED, Clock, GangState
 
+_SUBMISSION = (submissions.c.gang_id, submissions.c.submission)
+_ATTEMPT = (attempts.c.gang_id, attempts.c.submission, attempts.c.attempt)
+_OUTBOX = (outbox.c.gang_id, outbox.c.submission, outbox.c.attempt, outbox.c.kind)
+KINDS = ("launch", "stop", "probe")
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Change:
-    """An open change; `now` is the database's time, later than that of every change before it."""
+    """An open change; `now` is the database's time, later than that of every change before it.
+
+    What it writes is gathered, and sent by `flush` in a few statements, however many gangs it is about.
+    """
 
     connection: Connection
     now: datetime
     version: int
+    _admitted: list[dict[str, Any]] = field(default_factory=list)
+    _submissions: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+    _attempts: dict[AttemptKey, dict[str, Any]] = field(default_factory=dict)
+    _taken_back: dict[tuple[Any, ...], None] = field(default_factory=dict)
+    _put_out: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
+    _told: list[dict[str, Any]] = field(default_factory=list)
 
     def tell(self, key: AttemptKey, event: str, sentence: str, **details: object) -> None:
         """Add a row to the history."""
-        self.connection.execute(
-            insert(history).values(
-                at=self.now,
-                gang_id=key.gang_id,
-                submission=key.submission,
-                attempt=key.attempt,
-                event=event,
-                sentence=sentence,
-                details=encode_mapping(details),
-            )
+        self._told.append(
+            {
+                "at": self.now,
+                "gang_id": key.gang_id,
+                "submission": key.submission,
+                "attempt": key.attempt,
+                "event": event,
+                "sentence": sentence,
+                "details": encode_mapping(details),
+            }
         )
 
     def set(self, row: SubmissionRow, **values: Any) -> None:
         """Write columns of the submission; watchers see a new `change` number."""
-        self.connection.execute(
-            update(submissions)
-            .where(submissions.c.gang_id == row.gang_id, submissions.c.submission == row.submission)
-            .values(change=submissions.c.change + 1, **values)
-        )
+        self._submissions.setdefault((row.gang_id, row.submission), {}).update(values)
 
     def enter(self, row: SubmissionRow, state: GangState, **values: Any) -> None:
         """Let the submission enter a state; the clock of the one that it leaves is stopped and added up."""
@@ -62,32 +73,46 @@ class Change:
             **values,
         )
 
+    def add_attempt(self, key: AttemptKey, **values: Any) -> None:
+        """Add a new attempt."""
+        self._admitted.append({"gang_id": key.gang_id, "submission": key.submission, "attempt": key.attempt, **values})
+
     def set_attempt(self, key: AttemptKey, **values: Any) -> None:
         """Write columns of the attempt."""
-        self.connection.execute(update(attempts).where(is_attempt(key)).values(**values))
+        self._attempts.setdefault(key, {}).update(values)
 
     def put_out(self, kind: str, key: AttemptKey, pool: str, host_id: str) -> None:
         """Put an act into the outbox; the same act for the same attempt lies there only once."""
         self.take_back(key, kind)
-        self.connection.execute(
-            insert(outbox).values(
-                kind=kind,
-                gang_id=key.gang_id,
-                submission=key.submission,
-                attempt=key.attempt,
-                pool=pool,
-                host_id=host_id,
-            )
-        )
+        act = {"gang_id": key.gang_id, "submission": key.submission, "attempt": key.attempt, "kind": kind}
+        self._put_out[tuple(act.values())] = {**act, "pool": pool, "host_id": host_id}
 
     def take_back(self, key: AttemptKey, kind: str | None = None) -> None:
         """Remove what is still to be done for the attempt, or one kind of it."""
-        is_meant = and_(
-            outbox.c.gang_id == key.gang_id, outbox.c.submission == key.submission, outbox.c.attempt == key.attempt
+        for each in KINDS if kind is None else (kind,):
+            act = (key.gang_id, key.submission, key.attempt, each)
+            self._put_out.pop(act, None)
+            self._taken_back[act] = None
+
+    def flush(self) -> None:
+        """Send what was gathered; submissions before attempts, the order in which a renewal takes the same rows."""
+        raised = {"change": submissions.c.change + 1, "version": self.version}
+        update_each(self.connection, submissions, _SUBMISSION, self._submissions, same=raised)
+        if self._admitted:
+            self.connection.execute(insert(attempts), self._admitted)
+        update_each(
+            self.connection,
+            attempts,
+            _ATTEMPT,
+            {(key.gang_id, key.submission, key.attempt): values for key, values in self._attempts.items()},
         )
-        if kind is not None:
-            is_meant = and_(is_meant, outbox.c.kind == kind)
-        self.connection.execute(delete(outbox).where(is_meant))
+        delete_each(self.connection, outbox, _OUTBOX, self._taken_back)
+        if self._put_out:
+            self.connection.execute(insert(outbox), list(self._put_out.values()))
+        if self._told:
+            self.connection.execute(insert(history), self._told)
+        for sent in (self._submissions, self._admitted, self._attempts, self._taken_back, self._put_out, self._told):
+            sent.clear()
 
 
 def is_attempt(key: AttemptKey) -> Any:
@@ -112,4 +137,6 @@ def changing(engine: Engine, expected_version: int | None = None) -> Iterator[Ch
         version = connection.execute(raised).scalar_one_or_none()
         if version is None:
             raise StaleSnapshot(f"planned on version {expected_version}, and the ledger has changed since")
-        yield Change(connection, latest_time(connection), version)
+        change = Change(connection, latest_time(connection), version)
+        yield change
+        change.flush()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import singledispatch
 
-from sqlalchemy import insert, select
+from sqlalchemy import select
 
+from gang_ledgers.sql_bulk import in_parts
 from gang_ledgers.sql_change import Change
 from gang_ledgers.sql_codec import PLACEMENT, VERDICT, decode, encode
-from gang_ledgers.sql_rows import SubmissionRow, key_of, one, request_of
-from gang_ledgers.sql_tables import attempts, nodes
+from gang_ledgers.sql_learning import Run, learn
+from gang_ledgers.sql_rows import SubmissionRow, key_of, request_of, with_attempt
+from gang_ledgers.sql_tables import nodes, submissions
 from gang_scheduler.actions import Action, Admit, AskStop, Finish, Lapse, MarkUnknown, Requeue, Wait
-from gang_scheduler.gang import Placement
 from gang_scheduler.gang_state import GangState
 from gang_scheduler.judge import judge
 from gang_scheduler.verdict import AttemptEnd, Cause, CauseClass
@@ -24,33 +26,67 @@ REPORT_WITHIN = timedelta(seconds=15)
 _NO_STOP = {"stop_is_requested": False, "stop_why": "", "stop_deadline": None}
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the actions are about, read before any is written; hosts are found by pool and node."""
+
+    rows: dict[tuple[str, int], SubmissionRow]
+    hosts: dict[tuple[str, str], str]
+
+
 def apply_all(change: Change, actions: Sequence[Action]) -> None:
-    """Write every action."""
+    """Write every action, in a few statements for all of them."""
+    known = _Known(_rows_of(change, actions), _hosts_of(change, actions))
     for action in actions:
-        row = one(change.connection, action.key.gang_id, action.key.submission)
+        row = known.rows.get((action.key.gang_id, action.key.submission))
         assert row is not None, f"planned for {action.key}, which the ledger does not have"
-        apply(action, change, row)
+        apply(action, change, row, known)
+    learn(change, _runs(actions, known))
+
+
+def _rows_of(change: Change, actions: Iterable[Action]) -> dict[tuple[str, int], SubmissionRow]:
+    gang_ids = list(dict.fromkeys(action.key.gang_id for action in actions))
+    rows: dict[tuple[str, int], SubmissionRow] = {}
+    for part in in_parts(gang_ids):
+        query = with_attempt().where(submissions.c.gang_id.in_(part), submissions.c.ended_at.is_(None))
+        rows |= {(row.gang_id, row.submission): row for row in change.connection.execute(query)}
+    return rows
+
+
+def _hosts_of(change: Change, actions: Iterable[Action]) -> dict[tuple[str, str], str]:
+    names = list(dict.fromkeys(act.placement.workers[0].node for act in actions if isinstance(act, Admit)))
+    hosts: dict[tuple[str, str], str] = {}
+    for part in in_parts(names):
+        query = select(nodes.c.pool, nodes.c.node, nodes.c.host_id).where(nodes.c.node.in_(part))
+        hosts |= {(row.pool, row.node): row.host_id for row in change.connection.execute(query)}
+    return hosts
+
+
+def _runs(actions: Iterable[Action], known: _Known) -> Iterable[Run]:
+    """What can be learned from: submissions that ran to their end."""
+    for action in actions:
+        if isinstance(action, Finish) and action.state is GangState.SUCCEEDED:
+            row = known.rows[action.key.gang_id, action.key.submission]
+            yield Run(row.gang_id, row.dag_id, row.digest, row.running_s)
 
 
 @singledispatch
-def apply(action: Action, change: Change, row: SubmissionRow) -> None:  # noqa: ARG001 - the registered ones use them
+def apply(action: Action, change: Change, row: SubmissionRow, known: _Known) -> None:  # noqa: ARG001 - others use them
     """Write one action."""
     raise TypeError(f"no such action: {action!r}")
 
 
 @apply.register
-def _(action: Admit, change: Change, row: SubmissionRow) -> None:
-    host_id = _host_of(change, action.placement)
-    change.connection.execute(
-        insert(attempts).values(
-            gang_id=action.key.gang_id,
-            submission=action.key.submission,
-            attempt=action.key.attempt,
-            placement=encode(PLACEMENT, action.placement),
-            host_id=host_id,
-            admitted_at=change.now,
-            start_by=change.now + action.start_within,
-        )
+def _(action: Admit, change: Change, row: SubmissionRow, known: _Known) -> None:
+    placement = action.placement
+    host_id = known.hosts[placement.pool, placement.workers[0].node]
+    change.add_attempt(
+        action.key,
+        placement=encode(PLACEMENT, placement),
+        host_id=host_id,
+        admitted_at=change.now,
+        start_by=change.now + action.start_within,
+        backend_ref="",
     )
     change.enter(
         row,
@@ -61,25 +97,18 @@ def _(action: Admit, change: Change, row: SubmissionRow) -> None:
         wait_sentence="",
         **_NO_STOP,
     )
-    change.put_out("launch", action.key, action.placement.pool, host_id)
-    change.tell(action.key, "admitted", action.sentence)
-
-
-def _host_of(change: Change, placement: Placement) -> str:
-    first = placement.workers[0].node
-    query = select(nodes.c.host_id).where(nodes.c.pool == placement.pool, nodes.c.node == first)
-    host_id: str = change.connection.execute(query).scalar_one()
-    return host_id
+    change.put_out("launch", action.key, placement.pool, host_id)
+    change.tell(action.key, "admitted", action.sentence, pool=placement.pool, nodes=placement.nodes)
 
 
 @apply.register
-def _(action: Wait, change: Change, row: SubmissionRow) -> None:
+def _(action: Wait, change: Change, row: SubmissionRow, known: _Known) -> None:  # noqa: ARG001
     change.set(row, wait_reason=action.reason.value, wait_sentence=action.sentence)
     change.tell(action.key, "waiting", action.sentence, reason=action.reason)
 
 
 @apply.register
-def _(action: Requeue, change: Change, row: SubmissionRow) -> None:
+def _(action: Requeue, change: Change, row: SubmissionRow, known: _Known) -> None:  # noqa: ARG001
     verdict = decode(VERDICT, row.verdict) if row.verdict_is_pending else None
     is_recovery = verdict is not None and verdict.cause_class is not CauseClass.REQUESTED
     _close_attempt(change, row)
@@ -97,7 +126,7 @@ def _(action: Requeue, change: Change, row: SubmissionRow) -> None:
 
 
 @apply.register
-def _(action: Finish, change: Change, row: SubmissionRow) -> None:
+def _(action: Finish, change: Change, row: SubmissionRow, known: _Known) -> None:  # noqa: ARG001
     if GangState(row.state) is not GangState.UNKNOWN:  # the end of that one is not known, and may yet be reported
         _close_attempt(change, row)
     change.take_back(action.key)
@@ -114,32 +143,33 @@ def _(action: Finish, change: Change, row: SubmissionRow) -> None:
 
 
 @apply.register
-def _(action: AskStop, change: Change, row: SubmissionRow) -> None:
+def _(action: AskStop, change: Change, row: SubmissionRow, known: _Known) -> None:  # noqa: ARG001
     state = GangState(row.state)
+    request = request_of(row)
     change.enter(
         row,
         state if state is GangState.UNKNOWN else GangState.STOPPING,
         stop_is_requested=True,
         stop_why=row.stop_why or action.sentence,
-        stop_deadline=change.now + request_of(row).grace + REPORT_WITHIN,
+        stop_deadline=change.now + request.grace + REPORT_WITHIN,
         limit_verdict=encode(VERDICT, action.verdict) if action.verdict else row.limit_verdict,
     )
-    change.put_out("stop", action.key, request_of(row).gang_pool, row.a_host_id)
-    change.tell(action.key, "stop-asked", action.sentence)
+    change.put_out("stop", action.key, _pool_of(row), row.a_host_id)
+    change.tell(action.key, "stop-asked", action.sentence, reason=action.reason)
 
 
 @apply.register
-def _(action: MarkUnknown, change: Change, row: SubmissionRow) -> None:
+def _(action: MarkUnknown, change: Change, row: SubmissionRow, known: _Known) -> None:  # noqa: ARG001
     # A renewal does not raise the version, so it may have come since the snapshot.
     if row.a_lease_expires_at is None or row.a_lease_expires_at > change.now:
         return
     change.enter(row, GangState.UNKNOWN)
-    change.put_out("probe", action.key, request_of(row).gang_pool, row.a_host_id)
+    change.put_out("probe", action.key, _pool_of(row), row.a_host_id)
     change.tell(action.key, "lease-expired", action.sentence)
 
 
 @apply.register
-def _(action: Lapse, change: Change, row: SubmissionRow) -> None:
+def _(action: Lapse, change: Change, row: SubmissionRow, known: _Known) -> None:  # noqa: ARG001
     end = AttemptEnd(None, forced_cause=Cause.LAPSED, proof=action.sentence)
     verdict = encode(VERDICT, judge(end))
     change.set_attempt(action.key, ended_at=change.now, verdict=verdict)
@@ -160,3 +190,10 @@ def _close_attempt(change: Change, row: SubmissionRow) -> None:
         return
     change.set_attempt(key_of(row), ended_at=change.now)
     change.take_back(key_of(row))
+
+
+def _pool_of(row: SubmissionRow) -> str:
+    """The pool in which the attempt runs, which may be one that its gang falls back to."""
+    placement = decode(PLACEMENT, row.a_placement)
+    assert placement is not None
+    return placement.pool

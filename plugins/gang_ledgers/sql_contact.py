@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Column, Connection, Engine, select, update
 
-from gang_ledgers.sql_change import changing
+from gang_ledgers.sql_bulk import update_each
+from gang_ledgers.sql_change import Change, changing
 from gang_ledgers.sql_engine import latest_time, writing
 from gang_ledgers.sql_rows import SubmissionRow
 from gang_ledgers.sql_tables import attempts, ledger_contact, submissions
@@ -30,7 +31,7 @@ def keep_contact(engine: Engine, outage_after: timedelta) -> None:
         last, gap = _gap(change.connection)
         # Of several that see the same gap, one moves things on.
         if gap > outage_after and _note(change.connection, last, last + gap):
-            _move_on(change.connection, last, gap)
+            _move_on(change, last, gap)
 
 
 def _gap(connection: Connection) -> tuple[datetime, timedelta]:
@@ -43,20 +44,22 @@ def _note(connection: Connection, last: datetime, now: datetime) -> bool:
     return connection.execute(update(ledger_contact).where(is_unchanged).values(at=now)).rowcount == 1
 
 
-def _move_on(connection: Connection, last: datetime, gap: timedelta) -> None:
+def _move_on(change: Change, last: datetime, gap: timedelta) -> None:
     """Submissions first, then attempts: the order in which a renewal takes the same rows."""
-    for row in connection.execute(select(submissions).where(submissions.c.ended_at.is_(None))).all():
-        if row.state_since <= last:
-            connection.execute(
-                update(submissions)
-                .where(submissions.c.gang_id == row.gang_id, submissions.c.submission == row.submission)
-                .values(state_since=row.state_since + gap)
-            )
+    connection = change.connection
+    columns = (submissions.c.gang_id, submissions.c.submission, submissions.c.state_since)
+    live = connection.execute(select(*columns).where(submissions.c.ended_at.is_(None))).all()
+    moved = {
+        # What happened after contact was last noted has not been going on for the whole gap.
+        (row.gang_id, row.submission): {"state_since": min(row.state_since + gap, last + gap)}
+        for row in live
+    }
+    update_each(connection, submissions, columns[:2], moved, same={"version": change.version})
     for row in connection.execute(select(attempts).where(attempts.c.ended_at.is_(None))).all():
         _extend(connection, row, attempts.c.lease_expires_at, row.lease_expires_at, gap)
         _extend(connection, row, attempts.c.start_by, row.start_by, gap)
-        if row.admitted_at <= last:  # the clock of a start counts from here
-            _extend(connection, row, attempts.c.admitted_at, row.admitted_at, gap)
+        # The clock of a start counts from here.
+        _extend(connection, row, attempts.c.admitted_at, row.admitted_at, min(gap, last + gap - row.admitted_at))
 
 
 def _extend(

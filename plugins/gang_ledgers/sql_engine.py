@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -47,11 +47,19 @@ def _postgresql(url: str) -> Engine:
     )
 
 
-def _sqlite(url: str) -> Engine:
+def open_memory_engine() -> Engine:
+    """An engine over a new SQLite database in memory; it is the one connection, for which threads wait in turn."""
+    engine = _sqlite("sqlite://", pool_size=1, max_overflow=0)
+    _open_engines.add(engine)
+    return engine
+
+
+def _sqlite(url: str, *, pool_size: int = 2, max_overflow: int = 8) -> Engine:
     engine = create_engine(
         url,
-        pool_size=2,
-        max_overflow=8,
+        poolclass=QueuePool,
+        pool_size=pool_size,
+        max_overflow=max_overflow,
         pool_timeout=LOCK_TIMEOUT_S,
         connect_args={"timeout": LOCK_TIMEOUT_S, "check_same_thread": False},
     )

@@ -1,4 +1,4 @@
-"""Nodes: registered by whoever serves them, closed while their host goes down."""
+"""Nodes: registered by whoever serves them, closed while their host goes down, and what is said of them."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from gang_ledgers.ledger import HostTaken, NodeRecord
+from gang_ledgers.ledger import HOST_CLOSED, ConditionState, HostTaken, NodeCondition, NodeRecord, UnknownNode
 from gang_ledgers.sql_change import Change
+from gang_ledgers.sql_nodes import record_of, values_of
 from gang_ledgers.sql_rows import key_of, with_attempt
-from gang_ledgers.sql_tables import attempts, nodes, submissions
+from gang_ledgers.sql_tables import attempts, conditions, nodes, submissions
 from gang_scheduler.gang import AttemptKey
 from gang_scheduler.gang_state import HOLDS_CAPACITY
-from gang_scheduler.resources import Resources
-from gang_scheduler.snapshot import NodeView
 
 _HOLDING = [state.value for state in HOLDS_CAPACITY]
+_NAMED_AT_MOST = 8
 
 
 def is_registered(connection: Connection, node: NodeRecord) -> bool:
     """True if the node is known exactly so."""
-    row = _find(connection, node)
-    return row is not None and _size(row) == (node.host_id, node.cpus, node.memory_gib, node.gpus)
+    row = _find(connection, node.pool, node.node)
+    return row is not None and record_of(row) == node
 
 
 def register(change: Change, node: NodeRecord) -> None:
     """Write the node; it may move to another host only while nothing holds slots on the old one."""
-    row = _find(change.connection, node)
-    values = {"host_id": node.host_id, "cpus": node.cpus, "memory_gib": node.memory_gib, "gpus": node.gpus}
+    row = _find(change.connection, node.pool, node.node)
+    values = values_of(node) | {"version": change.version}
     if row is None:
-        change.connection.execute(insert(nodes).values(pool=node.pool, node=node.node, **values))
+        change.connection.execute(insert(nodes).values(**values))
         return
     if row.host_id != node.host_id:
         held = _held_by(change, row.host_id)
@@ -39,17 +39,15 @@ def register(change: Change, node: NodeRecord) -> None:
                 f"node '{node.node}' of gang pool '{node.pool}' is to be host {node.host_id}; it is host "
                 f"{row.host_id}, which still holds {names}. Run Phalanx there, and end those gangs first"
             )
-    is_here = (nodes.c.pool == node.pool) & (nodes.c.node == node.node)
-    change.connection.execute(update(nodes).where(is_here).values(**values))
+    change.connection.execute(update(nodes).where(_is_node(node.pool, node.node)).values(**values))
 
 
-def _find(connection: Connection, node: NodeRecord) -> Row[Any] | None:
-    query = select(nodes).where(nodes.c.pool == node.pool, nodes.c.node == node.node)
-    return connection.execute(query).one_or_none()
+def _find(connection: Connection, pool: str, node: str) -> Row[Any] | None:
+    return connection.execute(select(nodes).where(_is_node(pool, node))).one_or_none()
 
 
-def _size(row: Row[Any]) -> tuple[str, float, float, int]:
-    return row.host_id, row.cpus, row.memory_gib, row.gpus
+def _is_node(pool: str, node: str) -> Any:
+    return (nodes.c.pool == pool) & (nodes.c.node == node)
 
 
 def _held_by(change: Change, host_id: str) -> list[AttemptKey]:
@@ -57,19 +55,54 @@ def _held_by(change: Change, host_id: str) -> list[AttemptKey]:
     return [key_of(row) for row in change.connection.execute(query)]
 
 
-def all_nodes(connection: Connection) -> list[NodeView]:
-    """Every node, by pool and name."""
-    return [
-        NodeView(row.pool, row.node, Resources(row.cpus, row.memory_gib, row.gpus), row.is_cordoned, row.cordon_reason)
-        for row in connection.execute(select(nodes).order_by(nodes.c.pool, nodes.c.node))
-    ]
+def set_condition(change: Change, condition: NodeCondition) -> bool:
+    """Write the condition beside those of other kinds; False if it stood so before."""
+    if _find(change.connection, condition.pool, condition.node) is None:
+        raise UnknownNode(_who_is_there(change.connection, condition))
+    is_it = (
+        (conditions.c.pool == condition.pool)
+        & (conditions.c.node == condition.node)
+        & (conditions.c.kind == condition.kind)
+    )
+    row = change.connection.execute(select(conditions).where(is_it)).one_or_none()
+    said = {
+        "state": condition.state.value,
+        "effect": condition.effect.value,
+        "who": condition.who,
+        "why": condition.why,
+    }
+    was = ConditionState.CLEARED.value if row is None else row.state
+    if was == said["state"] and (row is None or was == ConditionState.CLEARED.value or said == _said(row)):
+        return False
+    key = {"pool": condition.pool, "node": condition.node, "kind": condition.kind}
+    if row is None:
+        change.connection.execute(insert(conditions).values(**key, **said, since=change.now))
+    else:
+        change.connection.execute(update(conditions).where(is_it).values(**said, since=change.now))
+    _touch(change, _is_node(condition.pool, condition.node))
+    return True
+
+
+def _said(row: Row[Any]) -> dict[str, str]:
+    return {"state": row.state, "effect": row.effect, "who": row.who, "why": row.why}
+
+
+def _touch(change: Change, which: Any) -> None:
+    change.connection.execute(update(nodes).where(which).values(version=change.version))
+
+
+def _who_is_there(connection: Connection, asked: NodeCondition) -> str:
+    query = select(nodes.c.pool, nodes.c.node).order_by(nodes.c.pool, nodes.c.node)
+    known = [f"'{row.node}' of '{row.pool}'" for row in connection.execute(query.limit(_NAMED_AT_MOST + 1))]
+    more = ", ..." if len(known) > _NAMED_AT_MOST else ""
+    there = f"there are {', '.join(known[:_NAMED_AT_MOST])}{more}" if known else "no node is registered"
+    return f"no node '{asked.node}' in gang pool '{asked.pool}'; {there}"
 
 
 def close(change: Change, host_id: str, why: str) -> list[AttemptKey]:
     """Cordon the host's nodes and ask its attempts to stop; without a release, so they are queued again."""
-    change.connection.execute(
-        update(nodes).where(nodes.c.host_id == host_id).values(is_cordoned=True, cordon_reason=why)
-    )
+    for row in change.connection.execute(select(nodes).where(nodes.c.host_id == host_id)).all():
+        set_condition(change, _host_closed(row, ConditionState.SET, why))
     query = with_attempt().where(submissions.c.state.in_(_HOLDING), attempts.c.host_id == host_id)
     rows = change.connection.execute(query).all()
     for row in rows:
@@ -79,7 +112,10 @@ def close(change: Change, host_id: str, why: str) -> list[AttemptKey]:
 
 
 def reopen(change: Change, host_id: str) -> None:
-    """Lift the host's cordons."""
-    change.connection.execute(
-        update(nodes).where(nodes.c.host_id == host_id).values(is_cordoned=False, cordon_reason="")
-    )
+    """Lift what `close` has set."""
+    for row in change.connection.execute(select(nodes).where(nodes.c.host_id == host_id)).all():
+        set_condition(change, _host_closed(row, ConditionState.CLEARED, "the host serves again"))
+
+
+def _host_closed(row: Row[Any], state: ConditionState, why: str) -> NodeCondition:
+    return NodeCondition(row.pool, row.node, HOST_CLOSED, state, who="its host", why=why)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, and_, func, select
 from gang_ledgers.ledger import GangRecord
 from gang_ledgers.sql_codec import PLACEMENT, PROGRESS, REQUEST, VERDICT, decode, decode_mapping
 from gang_ledgers.sql_tables import attempts, submissions
-from gang_scheduler.gang import AttemptKey, GangRequest
+from gang_scheduler.gang import AttemptKey, GangRequest, Placement
 from gang_scheduler.gang_state import Clock, GangState
 from gang_scheduler.snapshot import GangView
 
@@ -72,17 +72,17 @@ def clocks_of(row: SubmissionRow) -> dict[Clock, timedelta]:
     }
 
 
-def to_view(row: SubmissionRow) -> GangView:
-    """As `plan` sees it."""
+def to_view(row: SubmissionRow, request: GangRequest, placement: Placement | None) -> GangView:
+    """As `plan` sees it; what was learned of past runs is for the caller to add."""
     spent = clocks_of(row)
     return GangView(
-        request=request_of(row),
+        request=request,
         submission=row.submission,
         attempt=row.attempt,
         state=GangState(row.state),
         submitted_at=row.submitted_at,
         state_since=row.state_since,
-        placement=decode(PLACEMENT, row.a_placement),
+        placement=placement,
         admitted_at=row.a_admitted_at,
         start_by=row.a_start_by,
         lease_expires_at=row.a_lease_expires_at,
@@ -101,6 +101,9 @@ def to_view(row: SubmissionRow) -> GangView:
         recovering_spent=spent[Clock.RECOVERING],
         wait_reason=row.wait_reason,
         wait_sentence=row.wait_sentence,
+        is_held=row.is_held,
+        held_why=row.held_why,
+        saved_at=row.a_saved_at,
     )
 
 
@@ -129,4 +132,6 @@ def to_record(row: SubmissionRow) -> GangRecord:
         user_ends=row.user_ends,
         ended_at=row.ended_at,
         change=row.change,
+        is_held=row.is_held,
+        held_why=row.held_why,
     )

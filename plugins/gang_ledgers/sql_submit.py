@@ -41,6 +41,7 @@ def submit(change: Change, request: GangRequest, claim: Claim, runs_dir: Path) -
         _insert(change, request, claim, decision, runs_dir, done)
     elif row is not None:
         _take_up(change, row, request, claim, decision)
+    change.flush()
     answer = one(change.connection, request.gang_id, decision.submission)
     assert answer is not None
     return Submitted(
@@ -133,6 +134,8 @@ def _insert(
             ended_at=change.now if is_done else None,
             verdict=encode(VERDICT, verdict) if verdict else None,
             result=done.result if is_done and done is not None else "{}",
+            version=change.version,
+            request_version=change.version,
         )
     )
     key = AttemptKey(request.gang_id, decision.submission, 0)
@@ -153,12 +156,12 @@ def _take_up(change: Change, row: SubmissionRow, request: GangRequest, claim: Cl
         if claim.generation > row.generation:  # a person asked again, so the budgets are whole again
             values |= {"infrastructure_ends": 0, "user_ends": 0}
         if state not in HOLDS_CAPACITY:  # what holds slots is accounted by the request that they were given for
-            values["request"] = encode(REQUEST, request)
+            values |= {"request": encode(REQUEST, request), "request_version": change.version}
         if decision.stops_attempt:
             values |= {"stop_is_requested": True, "stop_why": "its task was cleared; the next attempt goes on"}
     if is_cleared and state in ENDED:
         change.enter(row, GangState.QUEUED, not_before=None, verdict=None, wait_reason="", wait_sentence="", **values)
-    elif values and any(getattr(row, name) != value for name, value in values.items()):
+    elif any(getattr(row, name) != value for name, value in values.items() if name != "request_version"):
         change.set(row, **values)
     else:
         return

@@ -18,9 +18,11 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    false,
+    text,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # the newest file in migrations/versions
 metadata = MetaData()
 
 # SQLite numbers rows by itself only in a column that is exactly INTEGER.
@@ -80,8 +82,23 @@ nodes = Table(
     Column("cpus", Float, nullable=False),
     Column("memory_gib", Float, nullable=False),
     Column("gpus", Integer, nullable=False),
-    Column("is_cordoned", Boolean, nullable=False, default=False),
-    Column("cordon_reason", Text, nullable=False, default=""),
+    Column("facts", Text, nullable=False, server_default="{}"),  # what else is known of it (sql_nodes)
+    Column("version", _Number, nullable=False, server_default=text("0")),  # the ledger's, when it last changed
+    Index("nodes_by_version", "version"),
+)
+
+# What somebody says of a node; whether it may be used follows from all of them.
+conditions = Table(
+    "conditions",
+    metadata,
+    Column("pool", String(100), primary_key=True),
+    Column("node", String(253), primary_key=True),
+    Column("kind", String(100), primary_key=True),
+    Column("state", String(10), nullable=False),
+    Column("effect", String(10), nullable=False),
+    Column("who", String(250), nullable=False),
+    Column("why", Text, nullable=False),
+    Column("since", UtcTime, nullable=False),
 )
 
 submissions = Table(
@@ -121,7 +138,12 @@ submissions = Table(
     Column("result", Text, nullable=False, default="{}"),
     Column("ended_at", UtcTime),
     Column("change", _Number, nullable=False, default=1),
+    Column("is_held", Boolean, nullable=False, server_default=false()),
+    Column("held_why", Text, nullable=False, server_default=""),
+    Column("version", _Number, nullable=False, server_default=text("0")),  # the ledger's, when it last changed
+    Column("request_version", _Number, nullable=False, server_default=text("0")),  # the same, of `request`
     Index("submissions_live", "ended_at"),
+    Index("submissions_by_version", "version"),
     Index("submissions_by_digest", "digest", "state"),
     Index("submissions_by_time", "submitted_at"),
 )
@@ -146,6 +168,28 @@ attempts = Table(
     Column("committed_step", Integer),
     Column("end_facts", Text),
     Column("verdict", Text),
+    Column("saved_at", UtcTime),  # when `committed_step` was first seen
+    Column("charged_at", UtcTime),  # when its use of the pool was added to that of its queue
+    Index("attempts_to_charge", "charged_at"),
+)
+
+# The use that ended attempts made of pools, decayed to `as_of`.
+queue_usage = Table(
+    "queue_usage",
+    metadata,
+    Column("queue", String(250), primary_key=True),
+    Column("usage", Float, nullable=False),
+    Column("as_of", UtcTime, nullable=False),
+)
+
+# How long the last runs of a task took.
+task_runs = Table(
+    "task_runs",
+    metadata,
+    Column("task_key", String(1000), primary_key=True),
+    Column("runs", Text, nullable=False),  # digests and seconds, oldest first
+    Column("version", _Number, nullable=False),
+    Index("task_runs_by_version", "version"),
 )
 
 history = Table(

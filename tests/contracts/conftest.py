@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gang_ledgers.ledger import Ledger
+from gang_ledgers.memory import MemoryDatabase
 from gang_ledgers.sql import SqlLedger, Timing
 from gang_ledgers.sql_engine import open_engine
 from model_registry.registry import ModelRegistry
@@ -22,20 +23,31 @@ Opens = Callable[..., Ledger]
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of an empty database of each kind."""
-    if request.param == "sqlite":
+    return database_url_of(request.param, request, tmp_path)
+
+
+def database_url_of(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if kind == "sqlite":
         return f"sqlite:///{tmp_path / 'ledger.db'}"
     return new_database(request.getfixturevalue("postgres_server"))
 
 
-@pytest.fixture
-def open_ledger(database_url: str, tmp_path: Path) -> Iterator[Opens]:
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def open_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opens]:
     """Opens ledgers over one database, each as another process would."""
     opened: list[SqlLedger] = []
+    memory = MemoryDatabase()
+    url = "" if request.param == "memory" else database_url_of(request.param, request, tmp_path)
 
-    def opens(**timing: object) -> Ledger:
-        ledger = SqlLedger(database_url, runs_dir=tmp_path / "runs", timing=Timing(**timing))  # type: ignore[arg-type] # any field
-        opened.append(ledger)
-        return ledger
+    def opens(**given: object) -> Ledger:
+        timing = Timing(**given)  # type: ignore[arg-type] # any field
+        runs_dir = tmp_path / "runs"
+        opened.append(
+            SqlLedger(url, runs_dir=runs_dir, timing=timing)
+            if url
+            else memory.open_ledger(runs_dir=runs_dir, timing=timing)
+        )
+        return opened[-1]
 
     yield opens
     for ledger in opened:
