@@ -56,14 +56,14 @@ def _places(folder: Path, home: Path | None, pools: Path | None) -> Iterator[Val
     for name, place in (("PHALANX_LEDGER_URL_FILE", wiring.ledger_url_file), ("PHALANX_RUNS_DIR", wiring.runs_dir)):
         key = name.removeprefix("PHALANX_").lower()
         yield Value(key, str(place(home and folder)), DEFAULT if home else _origin(name))
-    slots = wiring.local_slots()
-    node = load(folder, pools).node(wiring.LOCAL_POOL, wiring.LOCAL_NODE)
-    if slots is not None:
+    settings = load(folder, pools)
+    slots = wiring.local_node(settings).cpus
+    if wiring.local_slots() is not None:
         yield Value("local_slots", slots, _origin("PHALANX_LOCAL_SLOTS"))
-    elif node is not None:
-        yield Value("local_slots", node.capacity.cpus, str(file))
+    elif settings.node(wiring.LOCAL_POOL, wiring.LOCAL_NODE) is not None:
+        yield Value("local_slots", slots, settings.origins.line(("pool", wiring.LOCAL_POOL, "nodes")))
     else:
-        yield Value("local_slots", wiring.local_node().cpus, "default: the CPUs of this machine, at least 2")
+        yield Value("local_slots", slots, DEFAULT)  # the CPUs of this machine, at least 2
 
 
 def _origin(variable: str) -> str:
