@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from heapq import nsmallest
 
 from gang_scheduler.actions import Action, Admit, AskStop, StopReason, Wait, WaitReason
 from gang_scheduler.board import Board, Key, held
 from gang_scheduler.capacity import PoolCapacity
-from gang_scheduler.decide import Admission, Obstacle, Stop, decide
+from gang_scheduler.decide import Admission, Decisions, Obstacle, Stop, decide
 from gang_scheduler.entry import Entry
 from gang_scheduler.fit import Fitter, lacks_storage
 from gang_scheduler.gang import AttemptKey, GangRequest
@@ -21,6 +22,7 @@ from gang_scheduler.waits import WaitWriter, workers
 
 # A supervisor is a fresh Python process: seconds on an idle machine, far longer on one that is building something.
 START_WITHIN = timedelta(seconds=120)
+TOLD_ANEW = 20  # so many at the front of the line are told whenever the words change
 
 
 def admit(waiting: Sequence[GangView], snapshot: Snapshot, decided: Iterable[AttemptKey] = ()) -> tuple[Action, ...]:
@@ -43,16 +45,27 @@ def admit(waiting: Sequence[GangView], snapshot: Snapshot, decided: Iterable[Att
     actions: list[Action] = [_grant(admission) for admission in decisions.admitted]
     actions += [_stop(stop) for stop in decisions.stopped if stop.entry.key not in settled]
     admitted = {action.key.gang_id for action in actions if isinstance(action, Admit)}
-    writer = WaitWriter(board)
+    return (*actions, *_waits(board, decisions, views, admitted))
+
+
+def _waits(board: Board, decisions: Decisions, views: Mapping[Key, GangView], admitted: Container[str]) -> list[Wait]:
+    """What those who wait are told: who stands near the front when the words change, the others when the reason does.
+
+    The words name what is free at the moment; told to everybody, each end of a gang would rewrite thousands of rows.
+    """
+    writer, waits = WaitWriter(board), []
+    front = {entry.key for entry in nsmallest(TOLD_ANEW, board.entries.values(), key=lambda entry: entry.place_in_line)}
     for key, entry in sorted(board.entries.items()):
-        view = views[key]
         obstacle = decisions.obstacle_of(entry)
-        if key[0] in admitted or obstacle is None:
+        if obstacle is None or key[0] in admitted:
+            continue
+        view = views[key]
+        if entry.key not in front and obstacle.reason == view.wait_reason and view.wait_sentence:
             continue
         wait = writer.write(entry, obstacle)
         if wait != (view.wait_reason, view.wait_sentence):
-            actions.append(Wait(view.key, *wait))
-    return tuple(actions)
+            waits.append(Wait(view.key, *wait))
+    return waits
 
 
 def _held_back(views: Mapping[Key, GangView], snapshot: Snapshot) -> dict[Key, Obstacle]:

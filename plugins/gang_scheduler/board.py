@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from heapq import heappop, heappush
 
 from gang_scheduler.capacity import PoolCapacity
-from gang_scheduler.entry import Entry, Kind
-from gang_scheduler.gang import Placement, WorkerGroup
+from gang_scheduler.entry import Entry
+from gang_scheduler.gang import Kind, Placement, WorkerGroup
 from gang_scheduler.gang_queue import QueueView
 from gang_scheduler.node import NodeView
 from gang_scheduler.policy import DEFAULT_POLICY, Policy
@@ -60,7 +60,7 @@ class Board:
         """The board of a snapshot; the gangs in `without` hold what they hold, and don't wait in line."""
         board = Board(snapshot.now.timestamp(), snapshot.nodes, snapshot.pools, snapshot.queues, snapshot.policy)
         aside = frozenset(without)
-        for view in sorted(snapshot.gangs, key=lambda view: view.key):
+        for view in sorted(snapshot.gangs, key=lambda view: (view.request.gang_id, view.submission)):
             entry = Entry.of(view, snapshot.now)
             key = entry.key.gang_id, entry.key.submission
             board.submissions.setdefault(key[0], []).append(key[1])

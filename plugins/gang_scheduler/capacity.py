@@ -22,11 +22,14 @@ BUCKETS = 256  # nodes are sorted by free GPUs (CPUs where they have none); what
 class SlotTable:
     """How many workers of one shape fit: by node, by domain at each level (widest first), and in the whole pool."""
 
-    __slots__ = ("by_domain", "by_node", "mask", "total")
+    __slots__ = ("by_domain", "by_node", "mask", "most", "total")
 
-    def __init__(self, by_node: list[int], domain_of: Sequence[Sequence[int]], domain_counts: Sequence[int]) -> None:
-        """Add the nodes' slots up over the domains."""
+    def __init__(
+        self, by_node: list[int], domain_of: Sequence[Sequence[int]], domain_counts: Sequence[int], most: int
+    ) -> None:
+        """Add the nodes' slots up over the domains; `most` is what the largest node takes when empty."""
         self.by_node = by_node
+        self.most = most
         self.total = sum(by_node)
         self.mask = sum(1 << index for index, slots in enumerate(by_node) if slots)
         self.by_domain = [[0] * count for count in domain_counts]
@@ -39,6 +42,7 @@ class SlotTable:
         """An independent copy."""
         other = object.__new__(SlotTable)
         other.by_node = self.by_node.copy()
+        other.most = self.most
         other.total = self.total
         other.mask = self.mask
         other.by_domain = [totals.copy() for totals in self.by_domain]
@@ -74,6 +78,7 @@ class PoolCapacity:
         self._gpus = [node.capacity.gpus for node in self.nodes]
         self._mig = {number: dict(node.capacity.mig) for number, node in enumerate(self.nodes) if node.capacity.mig}
         self._devices: dict[int, Devices] = {}
+        self._sizes = {node.capacity for node in self.nodes}
         self._holders = [0] * len(self.nodes)
         self.storage_gib = pool.storage_gib
         self.storage_gbps = pool.storage_gbps
@@ -100,9 +105,9 @@ class PoolCapacity:
         """The slots for workers that ask `each`."""
         found = self._tables.get(each)
         if found is None:
-            slots = [self._slots(each, number) if ok else 0 for number, ok in enumerate(self.is_usable)]
-            found = SlotTable(slots, self.domain_of, [len(domains) for domains in self.domain_nodes])
-            self._tables[each] = found
+            most = max((each.times_in(size) for size in self._sizes), default=0)
+            counts = [len(domains) for domains in self.domain_nodes]
+            found = self._tables[each] = SlotTable(self._all_slots(each), self.domain_of, counts, most)
         return found
 
     def tightest_first(self, mask: int) -> Iterator[int]:
@@ -135,6 +140,22 @@ class PoolCapacity:
     def devices_of(self, number: int) -> Devices | None:
         """The shares in use on a node; None if none are."""
         return self._devices.get(number)
+
+    def _all_slots(self, each: Resources) -> list[int]:
+        """The slots of every node; nodes in the same state, which are many, are reckoned once."""
+        known: dict[tuple[float, float, float, int], int] = {}
+        states = zip(self._cpus, self._memory, self._scratch, self._gpus, strict=True)
+        slots: list[int] = []
+        for number, state in enumerate(states):
+            if not self.is_usable[number]:
+                slots.append(0)
+            elif number in self._devices or number in self._mig:
+                slots.append(self._slots(each, number))
+            else:
+                if state not in known:
+                    known[state] = self._slots(each, number)
+                slots.append(known[state])
+        return slots
 
     def _slots(self, each: Resources, number: int) -> int:
         slots = PLENTY

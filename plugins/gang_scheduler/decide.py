@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from gang_scheduler.actions import StopReason, WaitReason
 from gang_scheduler.board import Board, Key, held
 from gang_scheduler.cost import pools_by_cost
-from gang_scheduler.entry import Entry, Kind
+from gang_scheduler.entry import Entry
 from gang_scheduler.fit import Fit, Fitter, lacks_power, lacks_storage
-from gang_scheduler.gang import PlacedWorkers, Placement
+from gang_scheduler.gang import Kind, PlacedWorkers, Placement
 from gang_scheduler.gang_state import GangState
 from gang_scheduler.line import in_turn
 from gang_scheduler.placement import Ask

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from gang_scheduler.gang import NO_WISHES, AttemptKey, GangRequest, NodeWishes, Placement, WorkerGroup
+from gang_scheduler.gang import AttemptKey, GangRequest, Placement
 from gang_scheduler.gang_state import GangState
 from gang_scheduler.policy import Order, Policy
 from gang_scheduler.resources import Resources
 from gang_scheduler.snapshot import GangView
 
 CPUS_PER_GPU = 8.0  # how gangs without GPUs are weighed against those with; only their order depends on it
-
-Kind = tuple[object, ...]
 
 
 class Entry:
@@ -69,7 +67,7 @@ class Entry:
         self.is_aged = False
         self.total = request.total
         self.size = size_of(self.total)
-        self.kind = kind_of(request)
+        self.kind = request.kind
         self.place_in_line: tuple[object, ...] = ()
 
     @staticmethod
@@ -152,40 +150,3 @@ def service_class(attained_s: float, size: float, policy: Policy) -> int:
 def size_of(total: Resources) -> float:
     """How large a gang is for the orders that weigh service: its GPUs, else its CPUs as parts of one."""
     return total.gpu_count or total.cpus / CPUS_PER_GPU or 1.0
-
-
-def kind_of(request: GangRequest) -> Kind:
-    """Equal for gangs of one queue that fit, or do not, alike: where one found no room, one behind it finds none."""
-    return (
-        request.gang_queue,
-        request.gang_pool,
-        request.fallback_pools,
-        tuple([_shape(group) for group in request.worker_groups]),
-        request.topology,
-        _NO_WISHES if request.wishes is NO_WISHES else _wished(request.wishes),
-        request.storage_gib,
-        request.storage_gbps,
-        request.deadline if request.fallback_pools else None,
-    )
-
-
-def _wished(wishes: NodeWishes) -> Kind:
-    return (
-        wishes.regions,
-        tuple(sorted(wishes.labels.items())),
-        tuple(sorted(wishes.preferred_labels.items())),
-        wishes.gpu_models,
-        wishes.near,
-        wishes.apart,
-        wishes.spread_level,
-        wishes.excluded,
-    )
-
-
-_NO_WISHES = _wished(NO_WISHES)
-
-
-def _shape(group: WorkerGroup) -> tuple[object, ...]:
-    each = group.each
-    asked = (each.cpus, each.memory_gib, each.gpus, each.scratch_gib, each.gpu_share, each.mig)
-    return asked, group.workers, group.fewest, group.harvests_cpus

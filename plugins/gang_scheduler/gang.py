@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from gang_scheduler.resources import Resources
+
+Kind = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +85,25 @@ class NodeWishes:
     spread_level: str = "node"
     excluded: tuple[str, ...] = ()
 
+    @property
+    def kind(self) -> Kind:
+        """Equal for wishes that mean the same."""
+        return (
+            self.regions,
+            tuple(sorted(self.labels.items())),
+            tuple(sorted(self.preferred_labels.items())),
+            self.gpu_models,
+            self.near,
+            self.apart,
+            self.spread_level,
+            self.excluded,
+        )
+
 
 NO_WISHES = NodeWishes()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: what is derived from it is worked out once and kept with it
 class GangRequest:
     """All that the scheduler and a backend need to know of one gang.
 
@@ -124,23 +141,37 @@ class GangRequest:
         """The pools it may run in, in order of preference."""
         return (self.gang_pool, *self.fallback_pools)
 
-    @property
+    @cached_property
     def is_elastic(self) -> bool:
         """True if it may run with fewer workers than it asks for."""
         return any(group.fewest < group.workers for group in self.worker_groups)
 
-    @property
+    @cached_property
     def workers(self) -> int:
         """Number of workers over all groups."""
         return sum(group.workers for group in self.worker_groups)
 
-    @property
+    @cached_property
     def total(self) -> Resources:
         """What the whole gang asks for."""
         total = self.worker_groups[0].total if self.worker_groups else Resources()
         for group in self.worker_groups[1:]:
             total = total + group.total
         return total
+
+    @cached_property
+    def kind(self) -> Kind:
+        """Equal for gangs of one queue that fit, or do not, alike: where one found no room, one behind finds none."""
+        return (
+            self.gang_queue,
+            self.pools,
+            tuple((group.each, group.workers, group.fewest, group.harvests_cpus) for group in self.worker_groups),
+            self.topology,
+            self.wishes.kind,
+            self.storage_gib,
+            self.storage_gbps,
+            self.deadline if self.fallback_pools else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heapreplace
 
 from gang_scheduler.board import Board
-from gang_scheduler.entry import Entry, Kind
+from gang_scheduler.entry import Entry
+from gang_scheduler.gang import Kind
 
 
 def in_turn(board: Board, hopeless: set[Kind]) -> Iterator[Entry]:

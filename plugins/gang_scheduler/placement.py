@@ -107,7 +107,9 @@ def _on_one_node(
     ask: Ask, tables: Sequence[SlotTable], capacity: PoolCapacity, allowed: int | None
 ) -> list[Spot] | None:
     mask = -1 if allowed is None else allowed
-    for table in tables:
+    for table, count in zip(tables, ask.counts, strict=True):
+        if count > table.most:
+            return None
         mask &= table.mask
     if not mask:
         return None
