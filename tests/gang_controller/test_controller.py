@@ -18,6 +18,7 @@ from gang_ledgers.sql import SqlLedger, Timing
 from gang_scheduler.gang import AttemptKey, Budgets, ClockLimits
 from gang_scheduler.gang_state import ENDED, GangState
 from gang_scheduler.verdict import AttemptEnd, Cause
+from pool_settings import Settings, SettingsInvalid, read_text
 from tests.builders import HOST, a_claim, a_gang, a_node_record
 from tests.fakes import FakeBackend, a_launch_error
 from tests.ledger_steps import until
@@ -385,3 +386,86 @@ def test_host_says_what_still_runs_when_the_grace_is_over(stage: Stage) -> None:
     assert stage.state() is GangState.STOPPING
     stage.controller.open_host()
     stage.until(lambda: stage.key().attempt == 2, "it stops, and goes on")
+
+
+# --- settings
+
+
+SETTINGS = """
+[queue.default]
+dag_ids = ["dag"]
+
+[queue.night]
+
+[priority]
+high = 100
+
+[[access.rules]]
+dags = ["dag"]
+max_priority = "high"
+"""
+
+
+@pytest.fixture
+def settled(stages: Callable[..., Stage]) -> Stage:
+    """A stage whose controller goes by settings."""
+    stage = stages()
+    settings = read_text(SETTINGS)
+    controller = GangController(stage.ledger, {"local": stage.backend}, host_id=HOST, settings=lambda: settings)
+    return Stage(controller, stage.ledger, stage.backend)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"gang_queue": "other"}, "known gang queues: 'default', 'night'"),
+        ({"gang_id": "etl/a/b"}, "DAG 'etl' asks gang queue 'default', which takes DAGs 'dag' only"),
+        ({"gang_priority": 101}, r"may ask at most 100 \(pools.toml:10 \[\[access.rules\]\] 1\)"),
+    ],
+    ids=["queue", "DAG of the queue", "priority"],
+)
+def test_gang_is_refused_when_the_settings_do_not_allow_it(settled: Stage, fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(RequestRefused, match=said):
+        settled.controller.submit(a_gang(**fields), a_claim())
+    assert settled.controller.list_gangs() == []
+
+
+def test_gang_that_lives_is_watched_on_when_its_queue_is_gone(stages: Callable[..., Stage]) -> None:
+    stage = stages()
+    stage.run()
+    later = read_text("[queue.other]")
+    controller = GangController(stage.ledger, {"local": stage.backend}, host_id=HOST, settings=lambda: later)
+    assert controller.submit(GANG, a_claim("try-2")).how is How.ATTACHED
+
+
+def test_tick_plans_by_the_settings(stages: Callable[..., Stage]) -> None:
+    stage = stages()
+    one_at_a_time = read_text("[queue.default]\nmax_gangs = 1\n")
+    controller = GangController(stage.ledger, {"local": stage.backend}, host_id=HOST, settings=lambda: one_at_a_time)
+    for gang_id in ("dag/a/train", "dag/b/train"):
+        controller.submit(a_gang(gang_id, workers=1), a_claim())
+    controller.tick()
+    states = [record.state for record in controller.list_gangs(live_only=True)]
+    assert sorted(states) == [GangState.ADMITTED, GangState.QUEUED], "both would fit; the queue may hold one"
+
+
+def test_priority_class_is_a_number_or_refused(settled: Stage) -> None:
+    assert (settled.controller.priority("high"), settled.controller.priority(3)) == (100, 3)
+    with pytest.raises(RequestRefused, match="priority classes: 'high'"):
+        settled.controller.priority("urgent")
+
+
+def test_nobody_is_admitted_and_looking_goes_on_when_the_settings_are_invalid(stages: Callable[..., Stage]) -> None:
+    stage = stages()
+    stage.controller.submit(GANG, a_claim())
+
+    def invalid() -> Settings:
+        return read_text("order =")
+
+    controller = GangController(stage.ledger, {"local": stage.backend}, host_id=HOST, settings=invalid)
+    with pytest.raises(SettingsInvalid):
+        controller.tick()
+    with pytest.raises(SettingsInvalid):
+        controller.submit(a_gang("dag/other/train"), a_claim())
+    assert stage.state() is GangState.QUEUED
+    assert controller.release(GANG.gang_id, None, "operator", "cancelled")

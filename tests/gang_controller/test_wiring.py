@@ -8,6 +8,7 @@ import pytest
 
 from gang_controller import wiring
 from gang_ledgers.ledger import RequestRefused
+from pool_settings import SettingsInvalid, read_text
 from tests.builders import a_claim, a_gang, a_node_record
 from tests.ledger_steps import running
 
@@ -15,8 +16,8 @@ from tests.ledger_steps import running
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state folder whose ledger is SQLite; nothing in the environment names another."""
-    for name in ("PHALANX_HOME", "PHALANX_LEDGER_URL_FILE", "PHALANX_RUNS_DIR", "PHALANX_LOCAL_SLOTS"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("HOME", "LEDGER_URL_FILE", "RUNS_DIR", "LOCAL_SLOTS", "POOLS"):
+        monkeypatch.delenv(f"PHALANX_{name}", raising=False)
     (tmp_path / "ledger.url").write_text(f"sqlite:///{tmp_path / 'ledger.db'}\n")
     return tmp_path
 
@@ -58,6 +59,44 @@ def test_controller_opens_and_looks_when_the_pool_belongs_to_another_host(
     assert controller.tick().carried_out == 0, "what is to be done there is left to that host"
     for ledger in (elsewhere, controller):
         ledger.close()
+
+
+LOCALHOST = "[pool.local]\n[[pool.local.nodes]]\nname = 'localhost'\ncpus = 5\nmemory_gib = 8\ngpus = 2\n"
+
+
+def test_environment_outranks_the_settings_which_outrank_the_machine(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = read_text(LOCALHOST)
+    node = wiring.local_node(settings)
+    assert (node.cpus, node.memory_gib, node.gpus) == (5, 8, 2)
+    monkeypatch.setenv("PHALANX_LOCAL_SLOTS", "3.5")
+    assert wiring.local_node(settings).cpus == 3.5
+    monkeypatch.setenv("PHALANX_LOCAL_SLOTS", "-1")
+    with pytest.raises(wiring.NotWired, match="must be a number above 0"):
+        wiring.open_controller(home)
+
+
+def test_controller_goes_by_the_file_in_the_state_folder_and_hears_of_its_changes(home: Path) -> None:
+    (home / "pools.toml").write_text(LOCALHOST + "[queue.default]\n")
+    controller = wiring.open_controller(home)
+    controller.submit(a_gang(workers=5), a_claim())
+    (home / "pools.toml").write_text(LOCALHOST + "[queue.research]\n# changed\n")
+    with pytest.raises(RequestRefused, match="known gang queues: 'research'"):
+        controller.submit(a_gang("dag/other/train"), a_claim())
+    controller.close()
+
+
+def test_controller_opens_and_says_so_when_the_settings_are_invalid(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (home / "pools.toml").write_text("[queue.default]\nwait = 1\n")
+    controller = wiring.open_controller(home)
+    assert "no gang is admitted or asked for until the settings are put right" in caplog.text
+    assert controller.list_gangs() == []
+    with pytest.raises(SettingsInvalid, match="'wait' is not known here"):
+        controller.submit(a_gang(), a_claim())
+    controller.close()
 
 
 def test_registry_lies_in_the_ledgers_database(home: Path) -> None:
