@@ -49,6 +49,10 @@ def _pools(file: PoolsFile, findings: Findings) -> None:
                 findings.add(place, "is there twice; each level needs a name of its own. Rename one")
         for number, tariff in enumerate(pool.tariffs):
             _window(tariff, ("pool", name, "tariffs", number), findings)
+        if name == LOCAL_POOL and pool.authority is not Authority.PHALANX:
+            findings.add(
+                ("pool", name, "authority"), "every host serves pool local itself. Rename the pool, or remove it"
+            )
         nodes += len(pool.nodes)
         if nodes > MOST:
             findings.add(("pool", name, "nodes"), f"is more than {MOST} tables. Use ranges in names")
@@ -79,6 +83,9 @@ def _queues(file: PoolsFile, findings: Findings) -> None:
 
 
 def _access(file: PoolsFile, findings: Findings) -> None:
+    for team, dags in file.access.teams.items():
+        if not dags:
+            findings.add(("access", "teams", team), "names no DAG. Give patterns of DAG ids, or remove it")
     for number, rule in enumerate(file.access.rules):
         place = ("access", "rules", number)
         if not rule.dags and not rule.team:

@@ -66,7 +66,15 @@ class Settings:
         """The ledger's nodes with the file's facts; amounts and state are the ledger's, which measures them."""
         if not self._node_by_name:
             return tuple(nodes)
-        return tuple(self._enriched(node) for node in nodes)
+        known = self._enriched_before
+        found = []
+        for node in nodes:
+            key = (node.pool, node.node)
+            before = known.get(key)
+            if before is None or before[0] != node:
+                before = known[key] = (node, self._enriched(node))
+            found.append(before[1])
+        return tuple(found)
 
     def snapshot(self, now: datetime | None = None, gangs: Sequence[GangView] = ()) -> Snapshot:
         """A cluster as the file describes it, for dry runs and simulations; `now` decides windows and tariffs."""
@@ -110,6 +118,11 @@ class Settings:
     @cached_property
     def _node_by_name(self) -> Mapping[tuple[str, str], NodeView]:
         return {(node.pool, node.node): node for node in self.nodes}
+
+    @cached_property
+    def _enriched_before(self) -> dict[tuple[str, str], tuple[NodeView, NodeView]]:
+        """What was made of each live node last time: from tick to tick nearly all are as they were."""
+        return {}
 
     @cached_property
     def _pool_by_name(self) -> Mapping[str, PoolView]:

@@ -109,11 +109,13 @@ def problems(text: str) -> list[str]:
             "[queue.a.quota.k]: gang pool 'k' is admitted to by kueue ([pool.k] authority): one admission authority",
             id="other authority",
         ),
+        pytest.param("[pool.local]\nauthority = 'kueue'", "every host serves pool local itself", id="local authority"),
         pytest.param("[queue.a]\nwindows = [{ from_hour = 25, until_hour = 6 }]", "must be at most 24", id="hour"),
         pytest.param("[queue.a]\nwindows = [{ from_hour = 6, until_hour = 6 }]", "never holds", id="empty window"),
         pytest.param("[queue.a]\nharvests_only = true", "has no cohort", id="harvests from nobody"),
         # access
         pytest.param("[[access.rules]]\nqueues = []", "[[access.rules]] 1: names no DAG", id="rule for nobody"),
+        pytest.param("[access]\nteams.t = []", "[access.teams]: t = []: names no DAG", id="empty team"),
         pytest.param("[[access.rules]]\nteam = 't'", "is no key of [access.teams]; known: none", id="team"),
         pytest.param("[[access.rules]]\ndags = ['a']\npools = ['x']", "no gang pool 'x'", id="access to what pool"),
         pytest.param("[[access.rules]]\ndags = ['a']\nqueues = ['x']", "no table [queue.x]", id="access to what queue"),

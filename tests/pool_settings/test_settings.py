@@ -147,6 +147,14 @@ def test_live_nodes_get_the_files_facts_and_keep_what_the_ledger_measures(settin
     assert found.version == 7
 
 
+def test_node_that_changed_since_the_last_look_is_seen_as_it_is_now(settings: Settings) -> None:
+    first = settings.apply(live()).nodes[0]
+    assert settings.apply(live()).nodes[0] is first
+    smaller = NodeView("gpu", "n1", Resources(30, 250, 4), is_cordoned=True, cordon_reason="fans")
+    changed = settings.apply(live(nodes=(smaller,))).nodes[0]
+    assert (changed.capacity.gpus, changed.is_usable, changed.cordon_reason) == (2, False, "fans")
+
+
 def test_nodes_that_nobody_serves_are_not_added(settings: Settings) -> None:
     assert {node.node for node in settings.apply(live()).nodes} == {"n1", "localhost"}
     assert len(settings.snapshot().nodes) == 4
