@@ -30,9 +30,10 @@ class GangUpkeepOperator(BaseOperator):
     """
 
     def execute(self, context: Context) -> dict[str, int]:
-        """Tick once, reconcile, and return how many gangs are live and how many were released."""
+        """Tick once, reconcile, forget what ended long ago; return how many gangs are live and were released."""
         with using_gangs() as gangs:
             gangs.tick()
+            pruned = gangs.prune()
             live = [
                 gang for gang in gangs.list_gangs(live_only=True) if gang.request.labels.items() >= FROM_AIRFLOW.items()
             ]
@@ -42,7 +43,9 @@ class GangUpkeepOperator(BaseOperator):
                 if gangs.release(gang.gang_id, gang.owner, who="gang_upkeep", why=f"its task instance is {state}"):
                     released += 1
                     self.log.warning("%s", f"gang {gang.gang_id} is released: its task instance is {state}.")
-        self.log.info("%s", f"{len(live)} gangs are live, {released} of them released.")
+        self.log.info(
+            "%s", f"{len(live)} gangs are live, {released} of them released; {pruned} old rows are forgotten."
+        )
         return {"live": len(live), "released": released}
 
 

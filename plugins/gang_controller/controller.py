@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from gang_backends.backend import Backend, Liveness
@@ -17,6 +18,7 @@ from gang_ledgers.ledger import (
     GangRecord,
     HistoryRow,
     Ledger,
+    NodeCondition,
     Progress,
     RequestRefused,
     StaleSnapshot,
@@ -29,6 +31,9 @@ from gang_scheduler.gang_state import ENDED, HOLDS_CAPACITY
 from gang_scheduler.plan import plan
 from gang_scheduler.verdict import AttemptEnd
 from pool_settings import Settings
+
+# How long what has ended is told of: long enough to compare quarters.
+KEPT_FOR = timedelta(days=90)
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +128,26 @@ class GangController:
                 log.warning("the tick after the release of gang '%s' failed", gang_id, exc_info=True)
         return is_released
 
+    def hold(self, gang_id: str, who: str, why: str) -> GangRecord:
+        """Keep the gang from being admitted until `lift_hold`; raises UnknownGang, GangHasEnded."""
+        return self._ledger.hold(gang_id, who, why)
+
+    def lift_hold(self, gang_id: str, who: str, why: str) -> GangRecord:
+        """Let a held gang be admitted again; raises UnknownGang, GangHasEnded."""
+        return self._ledger.lift_hold(gang_id, who, why)
+
+    def requeue(self, gang_id: str, who: str, why: str) -> GangRecord:
+        """Stop the gang's attempt with a checkpoint and queue it again; raises UnknownGang, GangHasEnded."""
+        return self._ledger.requeue(gang_id, who, why)
+
+    def set_condition(self, condition: NodeCondition) -> bool:
+        """Say something of a node, or say it no more; False if it was so already. Raises UnknownNode."""
+        return self._ledger.set_condition(condition)
+
+    def prune(self, keep: timedelta = KEPT_FOR) -> int:
+        """Forget what ended longer ago than that; returns how many rows were removed."""
+        return self._ledger.prune(keep)
+
     # --- looking
 
     def state(self, gang_id: str) -> GangRecord | None:
@@ -161,8 +186,9 @@ class GangController:
         with self._ledger.tick_lock() as has_lock:
             if not has_lock:
                 return Tick()
-            snapshot = self._ledger.snapshot()
-            actions = plan(self._settings().apply(snapshot))
+            settings = self._settings()
+            snapshot = self._ledger.snapshot(settings.policy.usage_half_life)
+            actions = plan(settings.apply(snapshot))
             if not actions:
                 return Tick(had_lock=True)
             try:

@@ -21,7 +21,6 @@ from gang_ledgers.ledger import (
     NodeRecord,
     OutboxItem,
     Progress,
-    StaleSnapshot,
     Submitted,
 )
 from gang_ledgers.sql_change import changing
@@ -30,14 +29,14 @@ from gang_ledgers.sql_contact import keep_contact
 from gang_ledgers.sql_engine import open_engine, reading, writing
 from gang_ledgers.sql_lock import try_tick_lock
 from gang_ledgers.sql_prune import prune
-from gang_ledgers.sql_rows import newest, newest_of_each, to_record, with_attempt
+from gang_ledgers.sql_rows import newest, newest_of_each, to_record, view_of, with_attempt
 from gang_ledgers.sql_schema import ensure_schema
 from gang_ledgers.sql_snapshot import Snapshots
 from gang_ledgers.sql_tables import history, submissions
-from gang_scheduler.actions import Action, Finish, Requeue
+from gang_scheduler.actions import Action
 from gang_scheduler.gang import AttemptKey, GangRequest
-from gang_scheduler.plan import plan
 from gang_scheduler.policy import DEFAULT_POLICY
+from gang_scheduler.recovery import after_end
 from gang_scheduler.snapshot import NodeView, Snapshot
 from gang_scheduler.verdict import AttemptEnd
 
@@ -229,18 +228,7 @@ class SqlLedger:
 
     def end_attempt(self, key: AttemptKey, end: AttemptEnd, result: Mapping[str, Any] | None = None) -> None:
         with changing(self._engine) as change:
-            is_to_be_decided = sql_attempts.end(change, key, end, result)
-        if is_to_be_decided:
-            self._decide_after(key)
-
-    def _decide_after(self, key: AttemptKey) -> None:
-        """Let the plan say what follows at once: nobody may be ticking any more. Else the next tick does it."""
-        for _ in range(5):
-            snapshot = self.snapshot()
-            follows = [act for act in plan(snapshot) if isinstance(act, Finish | Requeue) and act.key == key]
-            try:
-                if follows:
-                    self.commit(follows, snapshot.version)
-                return
-            except StaleSnapshot:
-                continue
+            if sql_attempts.end(change, key, end, result):
+                change.flush()
+                # What follows is decided at once: nobody may be ticking any more.
+                sql_commit.apply_all(change, [after_end(view_of(change.connection, key))])

@@ -107,6 +107,13 @@ def to_view(row: SubmissionRow, request: GangRequest, placement: Placement | Non
     )
 
 
+def view_of(connection: Connection, key: AttemptKey) -> GangView:
+    """One submission as `plan` sees it, without what was learned of past runs."""
+    row = one(connection, key.gang_id, key.submission)
+    assert row is not None, f"{key} was there a moment ago"
+    return to_view(row, request_of(row), decode(PLACEMENT, row.a_placement))
+
+
 def to_record(row: SubmissionRow) -> GangRecord:
     """As tasks, pages and the command line see it; the clocks are as of the last change of state."""
     return GangRecord(

@@ -1,7 +1,8 @@
-"""`phalanx gangs`: what was asked for, and what became of it; read-only."""
+"""`phalanx gangs`: what was asked for, what became of it, and what a person does about it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from typing import Annotated, Any
 
@@ -9,11 +10,16 @@ import typer
 
 from embedded_stack.launcher import home_of
 from gang_controller.wiring import open_ledger
-from gang_ledgers.ledger import GangRecord, HistoryRow
-from phalanx_cli.output import Home, Json, print_facts, print_json, print_table, say
+from gang_ledgers.ledger import GangHasEnded, GangRecord, HistoryRow, Ledger, UnknownGang
+from gang_scheduler.gang_state import HOLDS_CAPACITY
+from phalanx_cli.output import Home, Json, Who, Why, print_facts, print_json, print_table, say, who_asks
 from phalanx_cli.reading import reading
 
-app = typer.Typer(help="Gangs: who holds or waits for slots, and why.", no_args_is_help=True)
+app = typer.Typer(
+    help="Gangs: who holds or waits for slots, and why; hold, requeue or cancel one.", no_args_is_help=True
+)
+
+GangId = Annotated[str, typer.Argument(help="DAG_ID/RUN_ID/TASK_ID[/MAP_INDEX]", metavar="GANG_ID")]
 
 
 @app.command("list")
@@ -36,7 +42,7 @@ def list_gangs(
 
 @app.command("show")
 def show(
-    gang_id: Annotated[str, typer.Argument(help="DAG_ID/RUN_ID/TASK_ID[/MAP_INDEX]")],
+    gang_id: GangId,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -44,7 +50,7 @@ def show(
     with reading(as_json), closing(open_ledger(home_of(home).home)) as ledger:
         submissions, history = ledger.submissions(gang_id), ledger.history(gang_id)
         if not submissions:
-            raise LookupError(f"no gang '{gang_id}' was ever asked for; `phalanx gangs list` shows all")
+            raise UnknownGang(f"no gang '{gang_id}' was ever asked for; `phalanx gangs list` shows all")
     if as_json:
         print_json({"submissions": [_document(gang) for gang in submissions], "history": history})
         return
@@ -57,11 +63,78 @@ def show(
                 "state": gang.state,
                 "step": _step(gang),
                 "why": _why(gang),
+                "held": gang.held_why if gang.is_held else None,
                 "run folder": gang.run_dir,
             }
         )
         say("")
     print_table(("at", "submission", "attempt", "event", "what"), [_row(row) for row in history], "")
+
+
+@app.command("hold")
+def hold(
+    gang_id: GangId,
+    why: Why,
+    release: Annotated[bool, typer.Option("--release", help="Lift the hold instead.")] = False,
+    who: Who = "",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Keep a gang from being admitted until the hold is lifted with --release; what runs goes on."""
+
+    def act(ledger: Ledger) -> tuple[GangRecord, str]:
+        if release:
+            return ledger.lift_hold(gang_id, who_asks(who), why), "may be admitted"
+        gang = ledger.hold(gang_id, who_asks(who), why)
+        runs = gang.state in HOLDS_CAPACITY
+        return gang, "is held once its present attempt has ended" if runs else "is held"
+
+    _act(act, home, as_json)
+
+
+@app.command("requeue")
+def requeue(gang_id: GangId, why: Why, who: Who = "", home: Home = None, as_json: Json = False) -> None:
+    """Stop a gang's attempt with a checkpoint and queue it again; no budget is charged."""
+
+    def act(ledger: Ledger) -> tuple[GangRecord, str]:
+        gang = ledger.requeue(gang_id, who_asks(who), why)
+        runs = gang.state in HOLDS_CAPACITY
+        return gang, "stops with a checkpoint and is queued again" if runs else "waits already; it need not back off"
+
+    _act(act, home, as_json)
+
+
+@app.command("cancel")
+def cancel(gang_id: GangId, why: Why, who: Who = "", home: Home = None, as_json: Json = False) -> None:
+    """Stop a gang for good, with a checkpoint from which it goes on if its task is cleared."""
+
+    def act(ledger: Ledger) -> tuple[GangRecord, str]:
+        gang = _known(ledger, gang_id)
+        if not ledger.release(gang_id, None, who_asks(who), why):
+            ended = f"its submission {gang.submission} {gang.state} at {gang.ended_at:%Y-%m-%d %H:%M:%S} UTC"
+            raise GangHasEnded(
+                f"gang '{gang_id}' can't be cancelled: {ended}. To run it again, clear its task in Airflow"
+            )
+        return _known(ledger, gang_id), "stops with a checkpoint and rests"
+
+    _act(act, home, as_json)
+
+
+def _act(act: Callable[[Ledger], tuple[GangRecord, str]], home: Home, as_json: bool) -> None:
+    """Do it, and say what becomes of the gang; whoever ticks next carries it out."""
+    with reading(as_json), closing(open_ledger(home_of(home).home)) as ledger:
+        gang, what = act(ledger)
+    if as_json:
+        print_json(_document(gang))
+    else:
+        say(f"gang '{gang.gang_id}' submission {gang.submission} ({gang.state}) {what}")
+
+
+def _known(ledger: Ledger, gang_id: str) -> GangRecord:
+    gang = ledger.state(gang_id)
+    if gang is None:
+        raise UnknownGang(f"no gang '{gang_id}' was ever asked for; `phalanx gangs list` shows all")
+    return gang
 
 
 def _row(row: HistoryRow) -> tuple[Any, ...]:
@@ -75,7 +148,9 @@ def _step(gang: GangRecord) -> str | None:
 
 
 def _why(gang: GangRecord) -> str | None:
-    return (gang.verdict.sentence if gang.verdict else gang.wait_sentence) or None
+    said = gang.verdict.sentence if gang.verdict else gang.wait_sentence
+    held = f"held: {gang.held_why}" if gang.is_held and gang.held_why not in said else ""
+    return "; ".join(filter(None, (said, held))) or None
 
 
 def _document(gang: GangRecord) -> dict[str, Any]:
@@ -85,10 +160,14 @@ def _document(gang: GangRecord) -> dict[str, Any]:
         "attempt": gang.attempt,
         "state": gang.state,
         "gang_pool": gang.request.gang_pool,
+        "gang_queue": gang.request.gang_queue,
+        "is_held": gang.is_held,
+        "held_why": gang.held_why or None,
         "submitted_at": gang.submitted_at,
         "ended_at": gang.ended_at,
         "run_dir": gang.run_dir,
         "waits": gang.wait_sentence or None,
+        "wait_reason": gang.wait_reason or None,
         "progress": gang.progress,
         "verdict": gang.verdict,
         "result": gang.result,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,12 @@ Home = Annotated[
     Path | None, typer.Option("--home", help="State folder; default: $PHALANX_HOME, else .phalanx in the checkout.")
 ]
 Who = Annotated[str, typer.Option("--who", help="Who asks, for the record; default: the user's name.")]
+Why = Annotated[str, typer.Option("--why", help="Why, for the record and for those who wonder.")]
+
+
+def who_asks(named: str) -> str:
+    """The person for the record: as named, else the user of this process."""
+    return named or getpass.getuser()
 
 
 def say(line: str) -> None:
