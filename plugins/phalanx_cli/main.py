@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from phalanx_cli import config, down, gangs, models, pools, simulate, status, up
+from phalanx_cli import config, down, gangs, models, nodes, pools, simulate, status, up
 
 app = typer.Typer(
     name="phalanx",
@@ -18,6 +18,7 @@ app.command("down")(down.down)
 app.command("status")(status.status)
 app.add_typer(models.app, name="models")
 app.add_typer(gangs.app, name="gangs")
+app.add_typer(nodes.app, name="nodes")
 app.add_typer(pools.app, name="pools")
 app.add_typer(config.app, name="config")
 app.command("simulate")(simulate.simulate_trace)
