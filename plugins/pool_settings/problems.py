@@ -68,6 +68,8 @@ def place_of(path: Sequence[str | int], document: object) -> str:
     number = ""
     keys = ""
     for step in path:
+        if not isinstance(at, dict | list):  # e.g. the nominal of a quota that is given as a number
+            break
         at = _child(at, step)
         if isinstance(step, int):
             if keys:

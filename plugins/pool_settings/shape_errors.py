@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from pool_settings.problems import Findings
+from pool_settings.tables import FORMS
 
 _KINDS = {
     "string_type": "must be text in quotes",
@@ -16,7 +17,7 @@ _KINDS = {
     "int_from_float": "must be a whole number",
     "float_type": "must be a number",
     "bool_type": "must be true or false",
-    "list_type": "must be a list, such as [1, 2]",
+    "list_type": "must be a list in square brackets",
     "dict_type": "must be a table",
     "model_type": "must be a table",
     "finite_number": "must be a finite number",
@@ -44,7 +45,7 @@ def _sentence(
     if kind in ("enum", "literal_error"):
         return f"must be one of {str(facts['expected']).replace(' or ', ', ')}. Choose one"
     if kind == "string_pattern_mismatch":
-        return f"is no name of the allowed form {facts['pattern']}. Rename it"
+        return f"must be {FORMS.get(facts['pattern'], facts['pattern'])}. Rename it"
     if kind == "string_too_long":
         return f"must have at most {facts['max_length']} letters. Shorten it"
     bounds = {"greater_than_equal": "at least", "less_than_equal": "at most", "greater_than": "more than"}

@@ -19,10 +19,16 @@ Amount = Annotated[float, Field(ge=0, le=1e12)]
 Positive = Annotated[float, Field(gt=0, le=1e12)]
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
-Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_. -]*$")]
+NAME = r"^[A-Za-z0-9_][A-Za-z0-9_. -]*$"
+PROFILE = r"^[1-7]g\.[0-9]{1,4}gb(\+[a-z.]+)?$"
+FORMS = {
+    NAME: "a name of letters, digits, '_', '.', '-' and spaces, with a letter, digit or '_' first",
+    PROFILE: 'a MIG profile such as "3g.40gb"',
+}
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=NAME)]
 Pattern = Annotated[str, Field(min_length=1, max_length=250)]
 Domain = Annotated[str, Field(min_length=1, max_length=200)]
-Profile = Annotated[str, Field(pattern=r"^[1-7]g\.[0-9]{1,4}gb(\+[a-z.]+)?$")]
+Profile = Annotated[str, Field(pattern=PROFILE)]
 
 
 class Table(BaseModel):

@@ -52,7 +52,7 @@ def problems(text: str) -> list[str]:
         pytest.param("[gpu.H100]\nmemory_gib = 0", "memory_gib = 0: must be more than 0", id="nothing"),
         pytest.param("pool = 3", "pool = 3: must be a table", id="no table"),
         pytest.param("[pool.gpu]\nnodes = [1]", "nodes[1] = 1: must be a table", id="no node table"),
-        pytest.param("[pool.'*']", "is no name of the allowed form", id="name"),
+        pytest.param("[pool.'*']", "must be a name of letters, digits", id="name"),
         # levels and places
         pytest.param(
             "[pool.gpu]\nlevels = ['node']", 'levels[1] = "node": node and pool are levels of every', id="node"
@@ -103,6 +103,7 @@ def problems(text: str) -> list[str]:
             "[queue.a.quota.gpu.gpus]: lend = 3: is more than its nominal 2",
             id="lends more",
         ),
+        pytest.param("[queue.a.quota.local]\ngpus = -1", "[queue.a.quota.local]: gpus = -1: must be", id="below 0"),
         pytest.param("[queue.a.quota.local]\ngpus = true", "gpus = true: must be a table", id="quota of a kind"),
         pytest.param(
             "[pool.k]\nauthority = 'kueue'\n[queue.a.quota.k]\ngpus = 1",
