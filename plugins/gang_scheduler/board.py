@@ -9,12 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.entry import Entry
-from gang_scheduler.gang import Kind, Placement, WorkerGroup
+from gang_scheduler.gang import NO_WISHES, Kind, Placement, WorkerGroup
 from gang_scheduler.gang_queue import QueueView
+from gang_scheduler.gang_state import HOLDS_CAPACITY
 from gang_scheduler.node import NodeView
 from gang_scheduler.policy import DEFAULT_POLICY, Policy
 from gang_scheduler.pool import PoolView
@@ -61,10 +62,10 @@ class Board:
         board = Board(snapshot.now.timestamp(), snapshot.nodes, snapshot.pools, snapshot.queues, snapshot.policy)
         aside = frozenset(without)
         for view in sorted(snapshot.gangs, key=lambda view: (view.request.gang_id, view.submission)):
-            entry = Entry.of(view, snapshot.now)
-            key = entry.key.gang_id, entry.key.submission
+            entry = Entry.of(view, board.now_s)
+            key = view.request.gang_id, view.submission
             board.submissions.setdefault(key[0], []).append(key[1])
-            if view.holds_capacity:
+            if view.state in HOLDS_CAPACITY:
                 if entry.placement is not None:
                     board._hold(key, entry, entry.placement)
             elif key not in aside:
@@ -72,6 +73,9 @@ class Board:
                 board.lines.setdefault(entry.queue, []).append((entry.place_in_line, entry))
         for line in board.lines.values():
             line.sort(key=_place)
+        if board.policy.aged_after is not None:
+            board._ages_at = [(board._age_s(entry), key) for key, entry in board.entries.items() if not entry.is_aged]
+            heapify(board._ages_at)
         return board
 
     @property
@@ -127,18 +131,17 @@ class Board:
     def _wait(self, key: Key, entry: Entry) -> None:
         self._note(key, entry)
         insort(self.lines.setdefault(entry.queue, []), (entry.place_in_line, entry), key=_place)
+        if not entry.is_aged and self.policy.aged_after is not None:
+            heappush(self._ages_at, (self._age_s(entry), key))
 
     def _note(self, key: Key, entry: Entry) -> None:
-        """Everything about one that waits but its place in the line."""
+        """Everything about one that waits but its place in the line, and in the order of ageing."""
         self.entries[key] = entry
         entry.is_aged = self._age_s(entry) <= self.now_s
         rank = entry.rank(self.now_s, self.policy)
-        priority = -entry.request.gang_priority
-        entry.place_in_line = (priority, not entry.is_aged, rank, entry.submitted_s, *key)
+        entry.place_in_line = (-entry.request.gang_priority, not entry.is_aged, rank, entry.submitted_s, *key)
         self.waiting_of[entry.kind] = self.waiting_of.get(entry.kind, 0) + 1
         self.related += _is_related(entry)
-        if not entry.is_aged and self.policy.aged_after is not None:
-            heappush(self._ages_at, (self._age_s(entry), key))
 
     def _age_s(self, entry: Entry) -> float:
         after = self.policy.aged_after
@@ -182,7 +185,8 @@ def _place(item: tuple[tuple[object, ...], Entry]) -> tuple[object, ...]:
 
 
 def _is_related(entry: Entry) -> bool:
-    return bool(entry.request.wishes.near or entry.request.wishes.apart)
+    wishes = entry.request.wishes
+    return wishes is not NO_WISHES and bool(wishes.near or wishes.apart)
 
 
 def held(entry: Entry, placement: Placement | None = None) -> Resources:

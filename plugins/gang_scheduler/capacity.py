@@ -19,6 +19,11 @@ from gang_scheduler.resources import PLENTY, TINY, Resources
 BUCKETS = 256  # nodes are sorted by free GPUs (CPUs where they have none); what is above shares the last bucket
 
 
+def as_bits(is_in: Sequence[bool]) -> int:
+    """The set of numbers at which the sequence is true."""
+    return int("".join(["1" if is_true else "0" for is_true in reversed(is_in)]) or "0", 2)
+
+
 class SlotTable:
     """How many workers of one shape fit: by node, by domain at each level (widest first), and in the whole pool."""
 
@@ -31,7 +36,7 @@ class SlotTable:
         self.by_node = by_node
         self.most = most
         self.total = sum(by_node)
-        self.mask = sum(1 << index for index, slots in enumerate(by_node) if slots)
+        self.mask = as_bits([slots > 0 for slots in by_node])
         self.by_domain = [[0] * count for count in domain_counts]
         for totals, domains in zip(self.by_domain, domain_of, strict=True):
             for index, slots in enumerate(by_node):
@@ -71,7 +76,7 @@ class PoolCapacity:
         self.index = {node.node: number for number, node in enumerate(self.nodes)}
         self.domain_of, self.domain_nodes = _domains(self.nodes, len(pool.levels))
         self.is_usable = [node.is_usable for node in self.nodes]
-        self.usable = sum(1 << number for number, node in enumerate(self.nodes) if node.is_usable)
+        self.usable = as_bits(self.is_usable)
         self._cpus = [node.capacity.cpus for node in self.nodes]
         self._memory = [node.capacity.memory_gib for node in self.nodes]
         self._scratch = [node.capacity.scratch_gib for node in self.nodes]
@@ -85,8 +90,9 @@ class PoolCapacity:
         self.watts = 0.0
         self._tables: dict[Resources, SlotTable] = {}
         self._buckets: dict[int, int] = {}
-        for number in range(len(self.nodes)):
-            self._buckets[self._bucket(number)] = self._buckets.get(self._bucket(number), 0) | 1 << number
+        in_bucket = [self._bucket(number) for number in range(len(self.nodes))]
+        for bucket in set(in_bucket):
+            self._buckets[bucket] = as_bits([other == bucket for other in in_bucket])
 
     def copy(self) -> PoolCapacity:
         """An independent copy, e.g. of how things will be at another time."""

@@ -91,6 +91,7 @@ class _Pass:
         self.hopeless: set[Kind] = set()
         self.left = dict(board.waiting_of)
         self.quota_heads: dict[str, QuotaHead] = {}
+        self.too_long: dict[Kind, tuple[float, Obstacle]] = {}
         self.could_come = len(board.entries) - len(held_back)
 
     def run(self) -> Decisions:
@@ -114,6 +115,10 @@ class _Pass:
         closed = self._closed_window(entry)
         if closed is not None:
             return self._give_up(entry, closed)
+        expected_s = float("inf") if entry.expected_s is None else entry.remaining_s(self.board.now_s, self.policy)
+        shorter = self.too_long.get(entry.kind)
+        if shorter is not None and expected_s >= shorter[0]:
+            return shorter[1]  # one of its kind that would end sooner would delay a reservation already
         first: Obstacle | None = None
         for name in pools_by_cost(entry, self.board):
             if name not in self.pools:
@@ -124,8 +129,11 @@ class _Pass:
             first = first or obstacle
         if first is None:
             return self._give_up(entry, Obstacle(WaitReason.NO_NODES, entry.request.gang_pool))
-        if first.reason in (WaitReason.RESERVED, WaitReason.POWER):
-            return first  # others of its kind may be shorter, or go to nodes that are in use already
+        if first.reason is WaitReason.RESERVED:
+            self.too_long[entry.kind] = expected_s, first
+            return first
+        if first.reason is WaitReason.POWER:
+            return first  # others of its kind may go to nodes that are in use already
         for name in entry.request.pools:
             if name in self.pools and name not in self.decided.closed and self._make_room(entry, self.pools[name]):
                 return Obstacle(WaitReason.PREEMPTING, name, detail=first.detail)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gang_scheduler.capacity import PoolCapacity
+from gang_scheduler.capacity import PoolCapacity, as_bits
 from gang_scheduler.gang import NO_WISHES, NodeWishes
 from gang_scheduler.node import NodeView
 
@@ -53,11 +53,7 @@ def _preferred_first(allowed: int, wishes: NodeWishes, capacity: PoolCapacity) -
 
 
 def _matching(capacity: PoolCapacity, is_wanted: Callable[[NodeView], bool]) -> int:
-    found = 0
-    for number, node in enumerate(capacity.nodes):
-        if capacity.is_usable[number] and is_wanted(node):
-            found |= 1 << number
-    return found
+    return as_bits([ok and is_wanted(node) for ok, node in zip(capacity.is_usable, capacity.nodes, strict=True)])
 
 
 def _around(gang_ids: Iterable[str], level: str, capacity: PoolCapacity, standing: Standing) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from gang_scheduler.gang import AttemptKey, GangRequest, Placement
-from gang_scheduler.gang_state import GangState
+from gang_scheduler.gang_state import HOLDS_CAPACITY, GangState
 from gang_scheduler.policy import Order, Policy
 from gang_scheduler.resources import Resources
 from gang_scheduler.snapshot import GangView
 
+_MAKES_PROGRESS = frozenset({GangState.RUNNING, GangState.STOPPING, GangState.UNKNOWN})
 CPUS_PER_GPU = 8.0  # how gangs without GPUs are weighed against those with; only their order depends on it
 
 
@@ -66,28 +65,30 @@ class Entry:
         self.stops = False
         self.is_aged = False
         self.total = request.total
-        self.size = size_of(self.total)
+        self.size = size_of(request.total)
         self.kind = request.kind
         self.place_in_line: tuple[object, ...] = ()
 
     @staticmethod
-    def of(view: GangView, now: datetime) -> Entry:
+    def of(view: GangView, now_s: float) -> Entry:
         """A gang of a snapshot."""
+        state = view.state
         entry = Entry(view.key, view.request, view.submitted_at.timestamp())
-        expected = view.expected_duration
-        entry.expected_s = None if expected is None else expected.total_seconds()
-        entry.state = view.state
-        entry.attained_s = view.running_spent.total_seconds()
-        entry.queued_s = view.queued_spent.total_seconds()
-        entry.waits_since_s = view.state_since.timestamp()
+        if entry.expected_s is None and view.learned_duration is not None:
+            entry.expected_s = view.learned_duration.total_seconds()
+        entry.state = state
+        since_s = entry.waits_since_s = view.state_since.timestamp()
+        if view.running_spent:
+            entry.attained_s = view.running_spent.total_seconds()
+        if view.queued_spent:
+            entry.queued_s = view.queued_spent.total_seconds()
         if view.not_before is not None:
             entry.not_before_s = view.not_before.timestamp()
-        if view.holds_capacity:
+        if state in HOLDS_CAPACITY:
             entry.placement = view.placement
-            is_running = view.state in (GangState.RUNNING, GangState.STOPPING, GangState.UNKNOWN)
-            entry.started_s = (view.state_since if is_running else now).timestamp()
+            entry.started_s = since_s if state in _MAKES_PROGRESS else now_s
             entry.saved_s = view.saved_at.timestamp() if view.saved_at else None
-            entry.stops = view.state is GangState.STOPPING
+            entry.stops = state is GangState.STOPPING
         return entry
 
     def ran_s(self, now_s: float) -> float:

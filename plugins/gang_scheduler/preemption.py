@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gang_scheduler.actions import StopReason
 from gang_scheduler.board import Board, held
-from gang_scheduler.capacity import PoolCapacity
+from gang_scheduler.capacity import PoolCapacity, as_bits
 from gang_scheduler.entry import Entry
 from gang_scheduler.fit import Fit, Fitter, lacks_power, lacks_storage
 from gang_scheduler.placement import Ask, Spot, find_spots
@@ -209,5 +209,5 @@ def _fits_smaller(entry: Entry, spots: Sequence[Spot], then: PoolCapacity, is_go
         after = then.copy()
         after.move_gang(entry.request, placement, 1)
     taken = {number for _, number, _ in spots}
-    beside = sum(1 << number for number in range(len(then.nodes)) if number not in taken)
+    beside = as_bits([number not in taken for number in range(len(then.nodes))])
     return find_spots(fewest, after, beside) is not None

@@ -71,6 +71,9 @@ class VictimList:
                 )
             )
         self._holders.sort(key=lambda holder: (holder.priority, holder.lost_s, holder.entry.key))
+        self._of_queue: dict[str, list[_Holder]] = {}
+        for holder in self._holders:
+            self._of_queue.setdefault(holder.entry.queue, []).append(holder)
         by_rank = [holder for holder in self._holders if ranks and holder.has_run and not holder.entry.is_aged]
         self._by_rank = sorted(by_rank, key=lambda holder: (-holder.rank, holder.entry.key))
 
@@ -82,8 +85,8 @@ class VictimList:
         """Who may be asked to stop for the gang, in this order.
 
         Harvesters of spare CPUs, if it asks GPUs; those whose queue borrowed what its own queue owns, harvesting
-        queues first; lower priorities, lowest first, each by the work that a stop would lose; at last those of its own
-        priority that the order puts behind it, farthest behind first.
+        queues first, then the one with the largest share; lower priorities, lowest first, each by the work that a
+        stop would lose; at last those of its own priority that the order puts behind it, farthest behind first.
         """
         told = set(self._stopped)
         for holder, reason in self._in_turn(entry, board, book):
@@ -119,15 +122,19 @@ class VictimList:
             return
         if book.borrows(entry.queue, self._pool, amounts_of(entry.total)):
             return
+        lenders = [
+            queue
+            for name, queue in sorted(book.queues.items())
+            if name in self._of_queue and name != entry.queue and book.are_of_one_cohort(entry.queue, name)
+        ]
+        if not any(book.borrows(queue.name, self._pool) for queue in lenders):
+            return
         left = book.copy()
-        for is_first in (True, False):
-            for holder in self._holders:
-                queue = left.queues.get(holder.entry.queue)
-                if queue is None or queue.harvests_only is not is_first or queue.name == entry.queue:
-                    continue
-                if not left.are_of_one_cohort(entry.queue, queue.name) or not left.borrows(queue.name, self._pool):
-                    continue
-                if holder.entry.key in self._stopped or not self._may_be_reclaimed(holder, entry, is_first):
+        for queue in sorted(lenders, key=lambda queue: (not queue.harvests_only, -book.share(queue.name))):
+            for holder in self._of_queue[queue.name]:
+                if not left.borrows(queue.name, self._pool):
+                    break
+                if holder.entry.key in self._stopped or not self._may_be_reclaimed(holder, entry, queue.harvests_only):
                     continue
                 left.charge(queue.name, self._pool, amounts_of(holder.entry.total), -1)
                 yield holder, StopReason.RECLAIMED
