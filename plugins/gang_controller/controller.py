@@ -28,9 +28,10 @@ from gang_scheduler.actions import Action
 from gang_scheduler.admission import why_never
 from gang_scheduler.gang import AttemptKey, GangRequest
 from gang_scheduler.gang_state import ENDED, HOLDS_CAPACITY
-from gang_scheduler.plan import plan
+from gang_scheduler.plan import fate, plan
+from gang_scheduler.snapshot import Snapshot
 from gang_scheduler.verdict import AttemptEnd
-from pool_settings import Settings
+from pool_settings import Settings, SettingsInvalid
 
 # How long what has ended is told of: long enough to compare quarters.
 KEPT_FOR = timedelta(days=90)
@@ -74,12 +75,14 @@ class GangController:
     ) -> None:
         """Serve the pools in `backends`; acts of the outbox are carried out if they are for `host_id`.
 
-        `settings` is asked anew at every decision; who submits or ticks meets what it raises.
+        `settings` is asked anew at every decision. While it raises SettingsInvalid nothing is admitted and nobody makes
+        room for others, by rules that nobody wrote; gangs end, are recovered and stop all the same.
         """
         self._ledger = ledger
         self._backends = backends
         self._host_id = host_id
         self._settings = settings
+        self._said_of_settings = ""
         self._ticking = threading.Lock()
 
     def close(self) -> None:
@@ -186,9 +189,9 @@ class GangController:
         with self._ledger.tick_lock() as has_lock:
             if not has_lock:
                 return Tick()
-            settings = self._settings()
-            snapshot = self._ledger.snapshot(settings.policy.usage_half_life)
-            actions = plan(settings.apply(snapshot))
+            settings = self._usable_settings()
+            snapshot = self._ledger.snapshot((settings or Settings()).policy.usage_half_life)
+            actions = plan(settings.apply(snapshot)) if settings else _fates(snapshot)
             if not actions:
                 return Tick(had_lock=True)
             try:
@@ -196,6 +199,17 @@ class GangController:
             except StaleSnapshot:
                 return Tick(had_lock=True, was_stale=True)
             return Tick(had_lock=True, actions=actions)
+
+    def _usable_settings(self) -> Settings | None:
+        try:
+            settings = self._settings()
+        except SettingsInvalid as error:
+            if self._said_of_settings != str(error):  # once, not every second
+                log.error("no gang is admitted until the settings are put right:\n%s", error)
+                self._said_of_settings = str(error)
+            return None
+        self._said_of_settings = ""
+        return settings
 
     def _carry_out(self) -> int:
         items = self._ledger.claim_outbox(self._host_id)
@@ -252,3 +266,10 @@ class GangController:
     def end_attempt(self, key: AttemptKey, end: AttemptEnd, result: Mapping[str, Any] | None = None) -> None:
         """Record that the attempt is over."""
         self._ledger.end_attempt(key, end, result)
+
+
+def _fates(snapshot: Snapshot) -> tuple[Action, ...]:
+    """What must happen to each gang whatever the settings say."""
+    left = {(node.pool, node.node): node for node in snapshot.nodes if node.is_to_be_left}
+    fates = (fate(view, snapshot, left) for view in snapshot.gangs)
+    return tuple(action for action in fates if action is not None)

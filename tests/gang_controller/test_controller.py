@@ -455,17 +455,28 @@ def test_priority_class_is_a_number_or_refused(settled: Stage) -> None:
         settled.controller.priority("urgent")
 
 
-def test_nobody_is_admitted_and_looking_goes_on_when_the_settings_are_invalid(stages: Callable[..., Stage]) -> None:
+def test_nobody_is_admitted_and_what_runs_ends_when_the_settings_are_invalid(
+    stages: Callable[..., Stage], caplog: pytest.LogCaptureFixture
+) -> None:
     stage = stages()
-    stage.controller.submit(GANG, a_claim())
+    key = stage.run()
+    stage.controller.submit(a_gang("dag/queued/train"), a_claim())
 
     def invalid() -> Settings:
         return read_text("order =")
 
-    controller = GangController(stage.ledger, {"local": stage.backend}, host_id=HOST, settings=invalid)
+    spoilt = Stage(
+        GangController(stage.ledger, {"local": stage.backend}, host_id=HOST, settings=invalid),
+        stage.ledger,
+        stage.backend,
+    )
     with pytest.raises(SettingsInvalid):
-        controller.tick()
-    with pytest.raises(SettingsInvalid):
-        controller.submit(a_gang("dag/other/train"), a_claim())
-    assert stage.state() is GangState.QUEUED
-    assert controller.release(GANG.gang_id, None, "operator", "cancelled")
+        spoilt.controller.submit(a_gang("dag/other/train"), a_claim())
+    stage.backend.finish(key, 0)
+    spoilt.rounds()
+    assert (spoilt.state(), spoilt.state("dag/queued/train")) == (GangState.SUCCEEDED, GangState.QUEUED)
+    assert spoilt.controller.release("dag/queued/train", None, "operator", "cancelled")
+    assert spoilt.state("dag/queued/train") is GangState.INTERRUPTED
+    told = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert len(told) == 1
+    assert "no gang is admitted until the settings are put right:\npools.toml: is no TOML" in told[0]
