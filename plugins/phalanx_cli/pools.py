@@ -12,20 +12,30 @@ import typer
 from rich.console import Console
 from rich.tree import Tree
 
-from phalanx_cli.output import Json, print_json, print_table, say, say_aside
+from embedded_stack.launcher import home_of
+from phalanx_cli.output import Home, Json, print_json, print_table, say, say_aside
 from pool_settings import SettingsInvalid, read_file
 from pool_settings.picture import LevelPicture, Picture, PoolPicture, QuotaPicture, picture_of
+from pool_settings.sources import pools_file
 
 app = typer.Typer(help="Pools: check a settings file, and see what it amounts to.", no_args_is_help=True)
 
 
 @app.command("check")
 def check(
-    file: Annotated[Path, typer.Argument(help="The settings file, see docs/pools.md.", show_default=False)],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="The settings file, see docs/pools.md; default: the one that holds here.", show_default=False
+        ),
+    ] = None,
+    home: Home = None,
     as_json: Json = False,
 ) -> None:
     """Check a pools.toml and print its pools, queues and warnings. Exits 1 if it is invalid."""
     try:
+        if file is None:
+            file, _ = pools_file(home_of(home).home)
         picture = picture_of(read_file(file))
     except SettingsInvalid as error:
         tell_invalid(error, as_json)

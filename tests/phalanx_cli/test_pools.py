@@ -60,6 +60,13 @@ def test_invalid_file_exits_1_with_every_problem(tmp_path: Path) -> None:
     assert (found["is_valid"], [problem["line"] for problem in found["problems"]]) == (False, [2, 4])
 
 
+def test_file_that_holds_here_is_checked_when_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PHALANX_POOLS", raising=False)
+    (tmp_path / "pools.toml").write_text("[queue.default]\n")
+    code, said = phalanx("pools", "check", "--home", tmp_path)
+    assert (code, said.strip()) == (0, f"{tmp_path / 'pools.toml'} is valid")
+
+
 def test_missing_file_is_told(tmp_path: Path) -> None:
     code, said = phalanx("pools", "check", tmp_path / "none.toml")
     assert code == 1
