@@ -23,7 +23,7 @@ class Problem:
         return f"{place}: {self.where}: {self.sentence}" if self.where else f"{place}: {self.sentence}"
 
 
-class SettingsInvalid(Exception):
+class SettingsInvalid(ValueError):
     """The settings can't be used; all that was found is told together."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:

@@ -30,14 +30,16 @@ def read_file(path: Path) -> Settings:
         SettingsInvalid: it can't be read, or something in it is wrong.
     """
     try:
-        if path.is_file() and path.stat().st_size > LARGEST_MIB * 2**20:
-            raise SettingsInvalid([_whole(path, f"is larger than {LARGEST_MIB} MiB. Use ranges in node names")])
-        text = path.read_bytes().decode()
+        with path.open("rb") as file:
+            content = file.read(LARGEST_MIB * 2**20 + 1)
+        text = content.decode()
     except UnicodeDecodeError as error:
         raise SettingsInvalid([_whole(path, f"is not UTF-8 (byte {error.start}). Save it as UTF-8")]) from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise SettingsInvalid([_whole(path, f"can't be read: {why}. Name a readable file")]) from None
+    if len(content) > LARGEST_MIB * 2**20:
+        raise SettingsInvalid([_whole(path, f"is larger than {LARGEST_MIB} MiB. Use ranges in node names")])
     return read_text(text, path)
 
 
@@ -55,12 +57,12 @@ def read_text(text: str, path: Path = Path("pools.toml")) -> Settings:
         raise SettingsInvalid([_whole(path, f"is no TOML: {error}. Correct it")]) from None
     lines = key_lines(text)
     findings = Findings(str(path), document, lines)
+    tables = PoolsFile()
     try:
         tables = PoolsFile.model_validate(document)
     except ValidationError as error:
         add_shape_errors(error, PoolsFile, findings)
-        findings.raise_if_any()
-        raise
+    findings.raise_if_any()
     check(tables, findings)
     nodes = {name: nodes_of(name, pool, tables.gpu, findings) for name, pool in tables.pool.items()}
     findings.raise_if_any()
