@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gang_ledgers.ledger import Claim, NodeRecord
 from gang_scheduler.gang import AttemptKey, GangRequest, PlacedWorkers, Placement, WorkerGroup
+from gang_scheduler.gang_queue import QueueView, Quota
 from gang_scheduler.gang_state import HOLDS_CAPACITY, GangState
+from gang_scheduler.policy import DEFAULT_POLICY, Policy
+from gang_scheduler.pool import PoolView
 from gang_scheduler.resources import Resources
 from gang_scheduler.snapshot import GangView, NodeView, Snapshot
 from gang_scheduler.verdict import CLASS_OF, Cause, Verdict
@@ -79,9 +83,72 @@ def a_view(
     return replace(view, **fields)
 
 
-def a_snapshot(*gangs: GangView, nodes: tuple[NodeView, ...] | None = None, now: datetime = NOON) -> Snapshot:
+def a_snapshot(
+    *gangs: GangView, nodes: Sequence[NodeView] | None = None, now: datetime = NOON, **fields: Any
+) -> Snapshot:
     """A moment of the ledger; one node with two CPUs unless others are given."""
-    return Snapshot(now, 1, (a_node(),) if nodes is None else nodes, gangs)
+    return Snapshot(now, 1, (a_node(),) if nodes is None else tuple(nodes), gangs, **fields)
+
+
+def a_gpu_node(node: str = "n1", *, gpus: int = 8, cpus: float = 64.0, pool: str = "gpu", **fields: Any) -> NodeView:
+    """A node with GPUs."""
+    capacity = fields.pop("capacity", Resources(cpus, fields.pop("memory_gib", 512.0), gpus))
+    return NodeView(pool, node, capacity, **fields)
+
+
+def gpu_nodes(count: int, *, gpus: int = 8, per_leaf: int = 0, **fields: Any) -> tuple[NodeView, ...]:
+    """Nodes n1, n2, ...; with `per_leaf` so many under each leaf, whose names are leaf-1, leaf-2, ..."""
+    return tuple(
+        a_gpu_node(
+            f"n{number}", gpus=gpus, location=(f"leaf-{(number - 1) // per_leaf + 1}",) if per_leaf else (), **fields
+        )
+        for number in range(1, count + 1)
+    )
+
+
+def a_gpu_gang(
+    gang_id: str = "dag/run/train", *, workers: int = 1, gpus: int = 8, minutes: float | None = None, **fields: Any
+) -> GangRequest:
+    """Workers with so many GPUs each, and as many CPUs; `minutes` is the expected duration."""
+    group = WorkerGroup("trainer", workers, Resources(cpus=float(gpus), gpus=gpus), fields.pop("min_workers", None))
+    duration = None if minutes is None else timedelta(minutes=minutes)
+    given = {"gang_pool": "gpu", "worker_groups": (group,), "expected_duration": duration}
+    return a_gang(gang_id, **(given | fields))
+
+
+def a_running(
+    request: GangRequest,
+    *nodes: str,
+    ran: timedelta = timedelta(minutes=10),
+    state: GangState = GangState.RUNNING,
+    **fields: Any,
+) -> GangView:
+    """A gang of one group that has run so long; a node named twice has two of its workers."""
+    group = request.worker_groups[0]
+    spots = nodes or ("n1",) * group.workers
+    placed = tuple(PlacedWorkers(node, group.name, spots.count(node)) for node in dict.fromkeys(spots))
+    pool = fields.pop("pool", request.gang_pool)
+    return a_view(request, state, waited=ran, placement=Placement(pool, placed), **fields)
+
+
+def a_pool(name: str = "gpu", **fields: Any) -> PoolView:
+    """A pool without limits."""
+    return PoolView(name, **fields)
+
+
+def a_quota(nominal: float, *, pool: str = "gpu", resource: str = "gpus", **fields: Any) -> Quota:
+    """So many GPUs of a pool are a queue's own."""
+    return Quota(pool, resource, nominal, **fields)
+
+
+def a_queue(name: str, *quotas: Quota, **fields: Any) -> QueueView:
+    """A gang queue with these quotas."""
+    return QueueView(name, quotas=quotas, **fields)
+
+
+def a_policy(**fields: Any) -> Policy:
+    """The default policy, but for what is named."""
+    return replace(DEFAULT_POLICY, **fields)
 
 
 def a_verdict(cause: Cause = Cause.RANK_KILLED, sentence: str = "", **fields: Any) -> Verdict:

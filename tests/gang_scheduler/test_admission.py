@@ -17,7 +17,7 @@ NODES = (a_node(cpus=2), a_node("gpu-1", pool="gpu", capacity=Resources(8, 64, 4
             a_gang(workers=48),
             "gang 'dag/run/train': worker group 'trainer' asks 48 CPUs (48 workers of 1 CPU), the whole gang 48 CPUs; "
             "gang pool 'local' holds 2 CPUs when empty (localhost: 2 CPUs). Ask for fewer workers, or register "
-            "more slots (PHALANX_LOCAL_SLOTS for the local pool)",
+            "more slots (PHALANX_LOCAL_SLOTS)",
             id="too many workers",
         ),
         pytest.param(a_gang(workers=1, cpus=3), "Ask for smaller workers", id="too large a worker"),
