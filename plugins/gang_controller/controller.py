@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -26,6 +26,7 @@ from gang_ledgers.ledger import (
 )
 from gang_scheduler.actions import Action
 from gang_scheduler.admission import why_never
+from gang_scheduler.forecast import DryRun, Forecast, dry_run, forecast
 from gang_scheduler.gang import AttemptKey, GangRequest
 from gang_scheduler.gang_state import ENDED, HOLDS_CAPACITY
 from gang_scheduler.plan import fate, plan
@@ -172,6 +173,25 @@ class GangController:
     def history(self, gang_id: str | None = None) -> list[HistoryRow]:
         """What happened, oldest first."""
         return self._ledger.history(gang_id)
+
+    def outlook(self) -> Snapshot:
+        """This moment as the plan would see it: for forecasts and dry runs.
+
+        Raises:
+            SettingsInvalid: the settings file can't be used.
+        """
+        settings = self._settings()
+        return settings.apply(self._ledger.snapshot(settings.policy.usage_half_life))
+
+    def forecast(self, gang_ids: Collection[str]) -> dict[str, Forecast]:
+        """When each of the gangs that wait is expected to start; those that don't wait are left out."""
+        return forecast(self.outlook(), gang_ids)
+
+    def dry_run(self, request: GangRequest) -> DryRun:
+        """What would become of the request if it were asked for now: never, now or when; nothing is written."""
+        settings, snapshot = self._settings(), self.outlook()
+        refused = settings.refusal(request)
+        return DryRun(refused, None, refused, None) if refused else dry_run(request, snapshot)
 
     # --- the tick
 

@@ -193,7 +193,7 @@ def _does_not_hold(request: GangRequest, who: str, empty: PoolCapacity) -> str:
     return (
         f"{who}: worker group '{group.name}' asks {group.total} ({group.workers} workers of {group.each}), the whole "
         f"gang {request.total}{fewest}; gang pool '{pool}' holds {_sum(empty)} when empty ({_each(empty)})"
-        f"{_wished(request)}. {advice}, or register more slots (PHALANX_LOCAL_SLOTS for the local pool)"
+        f"{_wished(request)}. {advice}{', or register more slots (PHALANX_LOCAL_SLOTS)' if pool == 'local' else ''}"
     )
 
 

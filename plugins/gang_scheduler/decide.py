@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from gang_scheduler.actions import StopReason, WaitReason
 from gang_scheduler.board import Board, Key, held
@@ -86,7 +87,7 @@ class _Pass:
         self.quotas = board.quotas
         self.quotas_soon: QuotaBook | None = _without_stopping(board)
         self.standing = _standing(board) if board.related else {}
-        self.fitter = Fitter(self.standing)
+        self.fitter = Fitter(self.standing, lambda: chain(board.entries.values(), board.holding.values()))
         self.pools = {name: WorkingPool(capacity, board, self.fitter) for name, capacity in board.pools.items()}
         self.hopeless: set[Kind] = set()
         self.left = dict(board.waiting_of)

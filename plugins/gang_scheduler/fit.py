@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.eligible import Standing, eligible_sets
 from gang_scheduler.entry import Entry
+from gang_scheduler.fragmentation import TypicalAsks
 from gang_scheduler.placement import Ask, Spot, find_spots
 from gang_scheduler.resources import TINY, Resources
+from gang_scheduler.shared_spots import find_shared_spots, typical_asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +27,10 @@ class Fit:
 class Fitter:
     """Asks for a gang's spots; keeps what its wishes mean in each pool for the time of one pass."""
 
-    def __init__(self, standing: Mapping[str, Standing]) -> None:
-        """`standing` says for each pool where the gangs stand."""
+    def __init__(self, standing: Mapping[str, Standing], others: Callable[[], Iterable[Entry]] = tuple) -> None:
+        """`standing` says for each pool where the gangs stand; what `others` ask is what GPUs are wanted for."""
         self._standing = standing
+        self._others = others
         self._sets: dict[tuple[str, object], list[int | None]] = {}
 
     def fit(
@@ -43,11 +47,18 @@ class Fitter:
         for ask in self._asks(entry, is_alone):
             for allowed in self.eligible(entry, capacity):
                 nodes = allowed if within is None else within if allowed is None else allowed & within
-                spots = find_spots(ask, capacity, nodes)
+                if entry.total.gpu_share and len(ask.groups) == 1 and not ask.is_required:
+                    spots = find_shared_spots(ask, capacity, nodes, self._typical)
+                else:
+                    spots = find_spots(ask, capacity, nodes)
                 if spots is not None:
                     compute = min(capacity.nodes[number].compute for _, number, _ in spots)
                     return Fit(tuple(spots), compute, ask.counts == Ask.of(entry.request).counts)
         return None
+
+    @cached_property
+    def _typical(self) -> TypicalAsks:
+        return typical_asks(self._others())
 
     def _asks(self, entry: Entry, is_alone: bool) -> list[Ask]:
         whole = Ask.of(entry.request)
