@@ -160,6 +160,8 @@ class Board:
 
     def _hold(self, key: Key, entry: Entry, placement: Placement) -> None:
         self.holding[key] = entry
+        after = self.policy.aged_after
+        entry.is_aged = after is not None and entry.queued_s >= after.total_seconds()
         pool = self.pools.get(placement.pool)
         if pool is not None:
             pool.move_gang(entry.request, placement, -1)
