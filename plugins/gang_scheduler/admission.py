@@ -166,7 +166,8 @@ def _malformed(request: GangRequest, who: str) -> str | None:
 
 
 def _too_large(request: GangRequest, who: str, nodes: Sequence[NodeView], pools: Mapping[str, PoolView]) -> str | None:
-    entry, sentence = Entry(AttemptKey(request.gang_id, 1, 0), request, 0.0), ""
+    anywhere = replace(request, wishes=replace(request.wishes, near=(), apart=()))  # others come and go
+    entry, sentence = Entry(AttemptKey(request.gang_id, 1, 0), anywhere, 0.0), ""
     for pool in request.pools:
         there = [_usable(node) for node in nodes if node.pool == pool]
         view = pools.get(pool) or PoolView(pool)
