@@ -97,7 +97,7 @@ class _Pass:
 
     def run(self) -> Decisions:
         self._close_windows()
-        for entry in in_turn(self.board, self.hopeless):
+        for entry in in_turn(self.board, self.hopeless, lambda: self.quotas):
             key = entry.key.gang_id, entry.key.submission
             if key in self.decided.obstacles:
                 continue

@@ -55,7 +55,8 @@ def forecast(snapshot: Snapshot, gang_ids: Collection[str]) -> dict[str, Forecas
     """
     aside = [(view.request.gang_id, view.submission) for view in snapshot.gangs if view.is_held]
     board = Board.of(snapshot, without=aside)
-    positions = {entry.key.gang_id: place for place, entry in enumerate(in_turn(board, set()), start=1)}
+    in_line = in_turn(board, set(), lambda: board.quotas)
+    positions = {entry.key.gang_id: place for place, entry in enumerate(in_line, start=1)}
     wanted = set(gang_ids) & set(positions)
     known = list(board.entries.values()) + list(board.holding.values())
     guesses = sum(entry.expected_s is None for entry in known if entry.key.gang_id not in gang_ids)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heapreplace
 
 from gang_scheduler.board import Board
 from gang_scheduler.entry import Entry
 from gang_scheduler.gang import Kind
+from gang_scheduler.quota_book import QuotaBook
 
 
-def in_turn(board: Board, hopeless: set[Kind]) -> Iterator[Entry]:
+def in_turn(board: Board, hopeless: set[Kind], book: Callable[[], QuotaBook] | None = None) -> Iterator[Entry]:
     """Yield each gang that waits once, passing over the `hopeless` kinds.
 
     Priority goes first, then who has waited for too long; among queues then whoever stays within its nominal quota,
-    then the least weighted share, which is looked up again whenever the queue is considered, since who was admitted
+    then the least weighted share, which is looked up again whenever the quotas have changed, since who was admitted
     meanwhile changes it; inside a queue the order of the policy.
+
+    Args:
+        board: the present.
+        hopeless: kinds that are passed over; the caller adds to it.
+        book: the quotas as they are now; the board's if not given.
     """
     lines = [(name, line) for name, line in sorted(board.lines.items()) if line]
     if len(lines) == 1:
@@ -23,22 +29,26 @@ def in_turn(board: Board, hopeless: set[Kind]) -> Iterator[Entry]:
             if entry.kind not in hopeless:
                 yield entry
         return
-    turns = [_Turn(board, name, line.copy()) for name, line in lines]
-    heap = [(turn.key(), number, turn) for number, turn in enumerate(turns) if turn.advance(hopeless)]
+    now = book or (lambda: board.quotas)
+    turns = [_Turn(board.policy.fair_share, name, line.copy()) for name, line in lines]
+    heap = [(turn.key(now()), number, turn) for number, turn in enumerate(turns) if turn.advance(hopeless)]
     heapify(heap)
+    read_at = now().changes
     while heap:
-        key, number, turn = heap[0]
-        if not turn.is_open(hopeless):
-            heappop(heap)
+        if now().changes != read_at:
+            heap = [(turn.key(now()), number, turn) for _, number, turn in heap]
+            heapify(heap)
+            read_at = now().changes
+        _, number, turn = heap[0]
+        if turn.has_moved(hopeless):
+            if turn.is_over:
+                heappop(heap)
+            else:
+                heapreplace(heap, (turn.key(now()), number, turn))
             continue
-        fresh = turn.key()
-        if fresh != key:
-            heapreplace(heap, (fresh, number, turn))
-            continue
-        entry = turn.pop()
-        yield entry
+        yield turn.pop()
         if turn.advance(hopeless):
-            heapreplace(heap, (turn.key(), number, turn))
+            heapreplace(heap, (turn.key(now()), number, turn))
         else:
             heappop(heap)
 
@@ -46,30 +56,37 @@ def in_turn(board: Board, hopeless: set[Kind]) -> Iterator[Entry]:
 class _Turn:
     """One queue's line, and how far it has been gone through."""
 
-    def __init__(self, board: Board, name: str, line: list[tuple[tuple[object, ...], Entry]]) -> None:
-        self._board = board
+    def __init__(self, is_fair: bool, name: str, line: list[tuple[tuple[object, ...], Entry]]) -> None:
+        self._is_fair = is_fair
         self._name = name
         self._line = line
         self._next = 0
 
-    def is_open(self, hopeless: set[Kind]) -> bool:
-        return self.advance(hopeless)
+    @property
+    def is_over(self) -> bool:
+        return self._next >= len(self._line)
+
+    def has_moved(self, hopeless: set[Kind]) -> bool:
+        """True if the next one has become hopeless meanwhile; then the one after it is next."""
+        before = self._next
+        self.advance(hopeless)
+        return self._next != before
 
     def advance(self, hopeless: set[Kind]) -> bool:
         """Go to the next that is not hopeless; False if there is none."""
-        while self._next < len(self._line) and self._line[self._next][1].kind in hopeless:
-            self._next += 1
-        return self._next < len(self._line)
+        line, at = self._line, self._next
+        while at < len(line) and line[at][1].kind in hopeless:
+            at += 1
+        self._next = at
+        return at < len(line)
 
     def pop(self) -> Entry:
         entry = self._line[self._next][1]
         self._next += 1
         return entry
 
-    def key(self) -> tuple[object, ...]:
+    def key(self, book: QuotaBook) -> tuple[object, ...]:
         place, entry = self._line[self._next]
-        book, is_fair = self._board.quotas, self._board.policy.fair_share
-        priority, is_young = place[0], place[1]
-        borrows = book.borrows(self._name, entry.request.gang_pool) if is_fair else False
-        share = book.share(self._name) if is_fair else 0.0
-        return (priority, is_young, borrows, share, place)
+        borrows = self._is_fair and book.borrows(self._name, entry.request.gang_pool)
+        share = book.share(self._name) if self._is_fair else 0.0
+        return (place[0], place[1], borrows, share, place)
