@@ -36,7 +36,6 @@ class _Holder:
     lost_s: float
     has_run: bool
     rank: float
-    parts: tuple[tuple[int, Resources], ...]
     harvests: bool
 
 
@@ -51,14 +50,13 @@ class VictimList:
         min_run_s = board.policy.min_run.total_seconds()
         ranks = board.policy.preempts_by_order and board.policy.order in (Order.SRSF, Order.LAS)
         self._holders: list[_Holder] = []
-        capacity = board.pools[pool]
+        self._capacity = capacity = board.pools[pool]
         for entry in board.holding.values():
             placement = entry.placement
             if placement is None or placement.pool != pool or entry.stops or entry.state not in _STOPPABLE:
                 continue
             if not entry.request.is_preemptible:
                 continue
-            parts = _parts(entry, capacity)
             self._holders.append(
                 _Holder(
                     entry,
@@ -66,8 +64,7 @@ class VictimList:
                     entry.lost_s(board.now_s),
                     entry.ran_s(board.now_s) >= min_run_s,
                     entry.rank(board.now_s, board.policy) if ranks and not entry.is_aged else 0.0,
-                    parts,
-                    _harvests(entry, parts, capacity),
+                    _harvests(entry, capacity),
                 )
             )
         self._holders.sort(key=lambda holder: (holder.priority, holder.lost_s, holder.entry.key))
@@ -92,7 +89,7 @@ class VictimList:
         for holder, reason in self._in_turn(entry, board, book):
             if holder.entry.key not in told:
                 told.add(holder.entry.key)
-                yield Victim(holder.entry, reason, holder.parts)
+                yield Victim(holder.entry, reason, _parts(holder.entry, self._capacity))
 
     def _in_turn(self, entry: Entry, board: Board, book: QuotaBook) -> Iterator[tuple[_Holder, StopReason]]:
         priority = entry.request.gang_priority
@@ -131,18 +128,21 @@ class VictimList:
             return
         left = book.copy()
         for queue in sorted(lenders, key=lambda queue: (not queue.harvests_only, -book.share(queue.name))):
+            if not left.borrows(queue.name, self._pool):
+                continue
             for holder in self._of_queue[queue.name]:
-                if not left.borrows(queue.name, self._pool):
-                    break
                 if holder.entry.key in self._stopped or not self._may_be_reclaimed(holder, entry, queue.harvests_only):
                     continue
-                left.charge(queue.name, self._pool, amounts_of(holder.entry.total), -1)
                 yield holder, StopReason.RECLAIMED
+                left.charge(queue.name, self._pool, amounts_of(holder.entry.total), -1)
+                if not left.borrows(queue.name, self._pool):
+                    break
 
     def _may_be_reclaimed(self, holder: _Holder, entry: Entry, is_harvest: bool) -> bool:
-        if is_harvest or holder.priority < entry.request.gang_priority:
+        """Never from a higher priority, which would take it right back."""
+        if holder.priority < entry.request.gang_priority:
             return True
-        return holder.has_run and holder.priority == entry.request.gang_priority
+        return (holder.has_run or is_harvest) and holder.priority == entry.request.gang_priority
 
 
 def _parts(entry: Entry, capacity: PoolCapacity) -> tuple[tuple[int, Resources], ...]:
@@ -157,8 +157,8 @@ def _parts(entry: Entry, capacity: PoolCapacity) -> tuple[tuple[int, Resources],
     return tuple(parts.items())
 
 
-def _harvests(entry: Entry, parts: tuple[tuple[int, Resources], ...], capacity: PoolCapacity) -> bool:
+def _harvests(entry: Entry, capacity: PoolCapacity) -> bool:
     """True if it uses spare CPUs of nodes with GPUs."""
     if entry.total.gpu_count or not any(group.harvests_cpus for group in entry.request.worker_groups):
         return False
-    return any(capacity.nodes[number].capacity.gpus for number, _ in parts)
+    return any(capacity.nodes[number].capacity.gpus for number, _ in _parts(entry, capacity))
