@@ -147,9 +147,7 @@ def test_running_gang_makes_room_when_the_order_puts_it_far_behind(
     ("ran_hours", "stops"), [pytest.param(1.9, False, id="one class"), pytest.param(2.1, True, id="two classes")]
 )
 def test_running_gang_makes_room_when_it_got_classes_more_service(ran_hours: float, stops: bool) -> None:
-    policy = a_policy(
-        order=Order.LAS, preempts_by_order=True, las_gap=2, las_first=timedelta(hours=8), las_factor=2.0
-    )
+    policy = a_policy(order=Order.LAS, preempts_by_order=True, las_gap=2, las_first=timedelta(hours=8), las_factor=2.0)
     running = a_running(a_gpu_gang("old/r/t"), "n1", ran=timedelta(hours=ran_hours))
     plan = planned(a_snapshot(running, waiting("new"), nodes=gpu_nodes(1), policy=policy))
     assert bool(plan.stops) is stops
