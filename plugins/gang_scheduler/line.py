@@ -8,14 +8,16 @@ from heapq import heapify, heappop, heapreplace
 from gang_scheduler.board import Board
 from gang_scheduler.entry import Entry
 from gang_scheduler.gang import Kind
-from gang_scheduler.quota_book import QuotaBook
+from gang_scheduler.policy import Policy
+from gang_scheduler.quota_book import QuotaBook, amounts_of
 
 
 def in_turn(board: Board, hopeless: set[Kind], book: Callable[[], QuotaBook] | None = None) -> Iterator[Entry]:
     """Yield each gang that waits once, passing over the `hopeless` kinds.
 
-    Priority goes first, then who has waited for too long; among queues then whoever stays within its nominal quota,
-    then the least weighted share, which is looked up again whenever the quotas have changed, since who was admitted
+    Priority goes first, then who has waited for too long; among queues then whoever stays within its nominal quota
+    with this gang too (else one from whom quota was reclaimed might take it right back), then the least weighted share,
+    which is looked up again whenever the quotas have changed, since who was admitted
     meanwhile changes it; inside a queue the order of the policy.
 
     Args:
@@ -30,7 +32,7 @@ def in_turn(board: Board, hopeless: set[Kind], book: Callable[[], QuotaBook] | N
                 yield entry
         return
     now = book or (lambda: board.quotas)
-    turns = [_Turn(board.policy.fair_share, name, line.copy()) for name, line in lines]
+    turns = [_Turn(board.policy, name, line.copy()) for name, line in lines]
     heap = [(turn.key(now()), number, turn) for number, turn in enumerate(turns) if turn.advance(hopeless)]
     heapify(heap)
     read_at = now().changes
@@ -56,8 +58,9 @@ def in_turn(board: Board, hopeless: set[Kind], book: Callable[[], QuotaBook] | N
 class _Turn:
     """One queue's line, and how far it has been gone through."""
 
-    def __init__(self, is_fair: bool, name: str, line: list[tuple[tuple[object, ...], Entry]]) -> None:
-        self._is_fair = is_fair
+    def __init__(self, policy: Policy, name: str, line: list[tuple[tuple[object, ...], Entry]]) -> None:
+        self._is_fair = policy.fair_share
+        self._minds_quota = policy.fair_share or policy.reclaims_quota
         self._name = name
         self._line = line
         self._next = 0
@@ -87,6 +90,11 @@ class _Turn:
 
     def key(self, book: QuotaBook) -> tuple[object, ...]:
         place, entry = self._line[self._next]
-        borrows = self._is_fair and book.borrows(self._name, entry.request.gang_pool)
+        pool = entry.request.gang_pool
+        borrows = (
+            self._minds_quota
+            and book.has_quota(self._name, pool)
+            and book.borrows(self._name, pool, amounts_of(entry.total))
+        )
         share = book.share(self._name) if self._is_fair else 0.0
         return (place[0], place[1], borrows, share, place)
