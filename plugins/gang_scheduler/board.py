@@ -7,7 +7,8 @@ happen, so that a replay runs the same code as a live plan without building the 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from heapq import heapify, heappop, heappush
 
@@ -21,7 +22,7 @@ from gang_scheduler.policy import DEFAULT_POLICY, Policy
 from gang_scheduler.pool import PoolView
 from gang_scheduler.quota_book import QuotaBook, amounts_of
 from gang_scheduler.resources import Resources
-from gang_scheduler.snapshot import Snapshot
+from gang_scheduler.snapshot import GangView, Snapshot
 
 Key = tuple[str, int]  # gang id, submission
 
@@ -61,22 +62,28 @@ class Board:
         """The board of a snapshot; the gangs in `without` hold what they hold, and don't wait in line."""
         board = Board(snapshot.now.timestamp(), snapshot.nodes, snapshot.pools, snapshot.queues, snapshot.policy)
         aside = frozenset(without)
-        for view in sorted(snapshot.gangs, key=lambda view: (view.request.gang_id, view.submission)):
-            entry = Entry.of(view, board.now_s)
-            key = view.request.gang_id, view.submission
-            board.submissions.setdefault(key[0], []).append(key[1])
-            if view.state in HOLDS_CAPACITY:
-                if entry.placement is not None:
-                    board._hold(key, entry, entry.placement)
-            elif key not in aside:
-                board._note(key, entry)
-                board.lines.setdefault(entry.queue, []).append((entry.place_in_line, entry))
+        with ExitStack() as filled:
+            for pool in board.pools.values():
+                filled.enter_context(pool.filling())
+            for view in sorted(snapshot.gangs, key=lambda view: (view.request.gang_id, view.submission)):
+                board._take_in(view, aside)
         for line in board.lines.values():
             line.sort(key=_place)
         if board.policy.aged_after is not None:
             board._ages_at = [(board._age_s(entry), key) for key, entry in board.entries.items() if not entry.is_aged]
             heapify(board._ages_at)
         return board
+
+    def _take_in(self, view: GangView, aside: Container[Key]) -> None:
+        entry = Entry.of(view, self.now_s)
+        key = view.request.gang_id, view.submission
+        self.submissions.setdefault(key[0], []).append(key[1])
+        if view.state in HOLDS_CAPACITY:
+            if entry.placement is not None:
+                self._hold(key, entry, entry.placement)
+        elif key not in aside:
+            self._note(key, entry)
+            self.lines.setdefault(entry.queue, []).append((entry.place_in_line, entry))
 
     @property
     def now(self) -> datetime:

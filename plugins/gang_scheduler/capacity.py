@@ -9,6 +9,7 @@ changes, not what exists.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from gang_scheduler.devices import Devices, split
 from gang_scheduler.gang import GangRequest, Placement
@@ -90,9 +91,8 @@ class PoolCapacity:
         self.watts = 0.0
         self._tables: dict[Resources, SlotTable] = {}
         self._buckets: dict[int, int] = {}
-        in_bucket = [self._bucket(number) for number in range(len(self.nodes))]
-        for bucket in set(in_bucket):
-            self._buckets[bucket] = as_bits([other == bucket for other in in_bucket])
+        self._is_settled = True
+        self._sort_into_buckets()
 
     def copy(self) -> PoolCapacity:
         """An independent copy, e.g. of how things will be at another time."""
@@ -104,6 +104,18 @@ class PoolCapacity:
         other._devices = {number: devices.copy() for number, devices in self._devices.items()}
         other._tables = {each: table.copy() for each, table in self._tables.items()}
         return other
+
+    @contextmanager
+    def filling(self) -> Iterator[None]:
+        """While many gangs are put in place and nothing is asked, the order of the nodes is not kept up."""
+        self._is_settled = False
+        yield
+        self._is_settled = True
+        self._sort_into_buckets()
+
+    def _sort_into_buckets(self) -> None:
+        in_bucket = [self._bucket(number) for number in range(len(self.nodes))]
+        self._buckets = {bucket: as_bits([other == bucket for other in in_bucket]) for bucket in sorted(set(in_bucket))}
 
     # --- asking
 
@@ -198,7 +210,7 @@ class PoolCapacity:
 
     def _move(self, number: int, each: Resources, workers: int, devices: tuple[int, ...], sign: int) -> tuple[int, ...]:
         change = sign * workers
-        before = self._bucket(number)
+        before = self._bucket(number) if self._is_settled else 0
         self._cpus[number] += change * each.cpus
         self._memory[number] += change * each.memory_gib
         self._scratch[number] += change * each.scratch_gib
@@ -209,7 +221,7 @@ class PoolCapacity:
             counts = self._mig.setdefault(number, {})
             counts[profile] = counts.get(profile, 0) + change * count
         self._count_holders(number, -change)
-        after = self._bucket(number)
+        after = self._bucket(number) if self._is_settled else 0
         if after != before:
             bit = 1 << number
             self._buckets[before] &= ~bit

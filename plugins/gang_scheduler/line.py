@@ -31,26 +31,26 @@ def in_turn(board: Board, hopeless: set[Kind], book: Callable[[], QuotaBook] | N
             if entry.kind not in hopeless:
                 yield entry
         return
-    now = book or (lambda: board.quotas)
+    current = book or (lambda: board.quotas)
     turns = [_Turn(board.policy, name, line.copy()) for name, line in lines]
-    heap = [(turn.key(now()), number, turn) for number, turn in enumerate(turns) if turn.advance(hopeless)]
+    heap = [(turn.key(current()), number, turn) for number, turn in enumerate(turns) if turn.advance(hopeless)]
     heapify(heap)
-    read_at = now().changes
+    read_at = current().changes
     while heap:
-        if now().changes != read_at:
-            heap = [(turn.key(now()), number, turn) for _, number, turn in heap]
+        if current().changes != read_at:
+            heap = [(turn.key(current()), number, turn) for _, number, turn in heap]
             heapify(heap)
-            read_at = now().changes
+            read_at = current().changes
         _, number, turn = heap[0]
         if turn.has_moved(hopeless):
             if turn.is_over:
                 heappop(heap)
             else:
-                heapreplace(heap, (turn.key(now()), number, turn))
+                heapreplace(heap, (turn.key(current()), number, turn))
             continue
         yield turn.pop()
         if turn.advance(hopeless):
-            heapreplace(heap, (turn.key(now()), number, turn))
+            heapreplace(heap, (turn.key(current()), number, turn))
         else:
             heappop(heap)
 

@@ -52,6 +52,7 @@ class QuotaBook:
             self._cohorts.setdefault(queue.cohort or f"\0{name}", []).append(name)
         self._used: dict[str, dict[Flavour, float]] = {}
         self._gangs: dict[str, int] = {}
+        self.changes = 0  # counts the charges, so that what was read of the book can be known to hold still
         self._capacity = capacity
         # The history of a queue that always held one dominant share is half-life / ln 2: divided by it, it is a share.
         self._history_per_share = half_life_s / log(2) if half_life_s > 0 else inf
@@ -66,6 +67,7 @@ class QuotaBook:
 
     def charge(self, queue: str, pool: str, amounts: Amounts, sign: int) -> None:
         """Let a gang of the queue hold (1) or free (-1) so much in the pool."""
+        self.changes += 1
         used = self._used.setdefault(queue, {})
         for resource, amount in amounts.items():
             flavour = (pool, resource)
