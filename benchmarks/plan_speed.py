@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from gang_controller.gc_pause import paused_gc
 from gang_scheduler.actions import Admit, AskStop, Wait
 from gang_scheduler.gang import GangRequest, PlacedWorkers, Placement, WorkerGroup
 from gang_scheduler.gang_queue import QueueView, Quota
@@ -94,7 +95,8 @@ def measure(nodes: int, pending: int, runs: int, seed: int) -> Measured:
     gc.collect()
     for moment in moments[1:]:
         wall_start, cpu_start = time.perf_counter(), time.process_time()
-        actions = plan(moment)
+        with paused_gc():  # as the controller does
+            actions = plan(moment)
         wall.append(time.perf_counter() - wall_start)
         cpu.append(time.process_time() - cpu_start)
         admits.append(sum(isinstance(action, Admit) for action in actions))

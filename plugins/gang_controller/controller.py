@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from gang_backends.backend import Backend, Liveness
+from gang_controller.gc_pause import paused_gc
 from gang_controller.outbox import carry_out
 from gang_ledgers.ledger import (
     Claim,
@@ -211,7 +212,8 @@ class GangController:
                 return Tick()
             settings = self._usable_settings()
             snapshot = self._ledger.snapshot((settings or Settings()).policy.usage_half_life)
-            actions = plan(settings.apply(snapshot)) if settings else _fates(snapshot)
+            with paused_gc():
+                actions = plan(settings.apply(snapshot)) if settings else _fates(snapshot)
             if not actions:
                 return Tick(had_lock=True)
             try:
