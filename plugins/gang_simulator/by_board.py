@@ -30,12 +30,14 @@ class BoardDecider:
         self._entries: dict[SimGang, Entry] = {}
         self._gangs: dict[Entry, SimGang] = {}
         self._backing_off: list[tuple[float, str, SimGang]] = []
+        self._priorities: set[int] = set()
         self._last = Decisions()
 
     def gang_waits(self, gang: SimGang, now_s: float) -> None:
         entry = Entry(gang.key, gang.request, gang.submitted_s)
         self._entries[gang] = entry
         self._gangs[entry] = gang
+        self._priorities.add(gang.request.gang_priority)
         self._add(gang, now_s)
 
     def gang_began(self, gang: SimGang, now_s: float) -> None:
@@ -73,7 +75,8 @@ class BoardDecider:
             self._add(gang, now_s)
         for queue in queues:
             board.quotas.queues[queue.name] = queue
-        if self._every_s is not None:
+        if self._every_s is not None and (self._cluster.queues or len(self._priorities) > 1):
+            # Only who is stopped for a higher priority, or for a quota, is chosen by what its stop would lose.
             for entry in board.holding.values():
                 entry.saved_s = self._gangs[entry].saved_s(now_s, self._every_s)
         self._last = decide(board)
