@@ -107,10 +107,11 @@ class Board:
         entry.placement = placement
         self._hold(key, entry, placement)
 
-    def displace(self, entry: Entry) -> None:
-        """A gang stops holding its placement and waits again; what it ran is kept as attained."""
+    def displace(self, entry: Entry, *, was_asked: bool = True) -> None:
+        """A gang stops holding its placement, on request or not, and waits again; what it ran is kept as attained."""
         key = entry.key.gang_id, entry.key.submission
         entry.attained_s += entry.ran_s(self.now_s)
+        entry.stopped_before += was_asked
         self._free(key, entry)
         entry.waits_since_s = self.now_s
         self._wait(key, entry)

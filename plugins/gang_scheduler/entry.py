@@ -17,7 +17,8 @@ class Entry:
 
     Times are seconds on the ledger's clock. `attained_s` is what earlier attempts ran, `overhead_s` what the present
     one spends before it makes progress (a simulator knows that; else 0). `expected_s` is the whole duration at compute
-    1.0, None if unknown. `stops` is true from the moment it is asked to stop until it has.
+    1.0, None if unknown. `stops` is true from the moment it is asked to stop until it has; `stopped_before` counts the
+    earlier attempts that were stopped on request.
     """
 
     __slots__ = (
@@ -38,6 +39,7 @@ class Entry:
         "size",
         "started_s",
         "state",
+        "stopped_before",
         "stops",
         "submitted_s",
         "total",
@@ -63,6 +65,7 @@ class Entry:
         self.expected_s = None if expected is None else expected.total_seconds()
         self.not_before_s = 0.0
         self.stops = False
+        self.stopped_before = 0
         self.is_aged = False
         self.total = request.total
         self.size = size_of(request.total)
@@ -84,6 +87,9 @@ class Entry:
             entry.queued_s = view.queued_spent.total_seconds()
         if view.not_before is not None:
             entry.not_before_s = view.not_before.timestamp()
+        if view.attempt > 1:
+            ends = view.attempt - (state in HOLDS_CAPACITY)
+            entry.stopped_before = max(0, ends - view.infrastructure_ends - view.user_ends)
         if state in HOLDS_CAPACITY:
             entry.placement = view.placement
             entry.started_s = since_s if state in _MAKES_PROGRESS else now_s
@@ -127,6 +133,13 @@ class Entry:
                 return self.remaining_s(now_s, policy) * self.size
             case Order.LAS:
                 return float(service_class(self.attained_s + self.ran_s(now_s), self.size, policy))
+
+    def has_had_its_run(self, now_s: float, policy: Policy) -> bool:
+        """True if it may be stopped again for one that is no more urgent: each time it is left to run twice as long.
+
+        So a gang that runs for D in all is stopped at most log2(D / min_run) + 1 times, however crowded the pool.
+        """
+        return self.ran_s(now_s) >= policy.min_run.total_seconds() * 2 ** min(self.stopped_before, 16)
 
     def waited_s(self, now_s: float) -> float:
         """How long it has waited in all; only this ages it, not the time that it ran."""

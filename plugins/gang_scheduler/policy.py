@@ -34,8 +34,9 @@ class Policy:
     it; where durations are unknown all are taken to be equal, which makes it first come, first served.
 
     `preempts_by_order`: a gang that comes first in the order may take the place of running ones of its own priority
-    that come later; only if they have run `min_run` since they started, and come later by the factor `hysteresis`
-    (SRSF) or by `las_gap` classes (LAS).
+    that come later; only if they have run `min_run` since they started (twice as long for each time that they were
+    stopped before, which also holds for reclaims), and come later by the factor `hysteresis` (SRSF) or by `las_gap`
+    classes (LAS).
     `aged_after`: who has waited so long goes before all others of its priority, and is not preempted by order; None
     is never. `las_first` and `las_factor` are the classes of attained GPU time: below the first, then each wider by
     the factor. A running gang of unknown duration is taken to run as long again as it has, and at least

@@ -47,7 +47,6 @@ class VictimList:
         self._policy = board.policy
         self._pool = pool
         self._stopped: set[AttemptKey] = set()
-        min_run_s = board.policy.min_run.total_seconds()
         ranks = board.policy.preempts_by_order and board.policy.order in (Order.SRSF, Order.LAS)
         self._holders: list[_Holder] = []
         self._capacity = capacity = board.pools[pool]
@@ -62,7 +61,7 @@ class VictimList:
                     entry,
                     entry.request.gang_priority,
                     entry.lost_s(board.now_s),
-                    entry.ran_s(board.now_s) >= min_run_s,
+                    entry.has_had_its_run(board.now_s, board.policy),
                     entry.rank(board.now_s, board.policy) if ranks and not entry.is_aged else 0.0,
                     _harvests(entry, capacity),
                 )
