@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, and_, insert, update
+from sqlalchemy import Connection, Engine, and_, update
 
 from gang_ledgers.ledger import StaleSnapshot
-from gang_ledgers.sql_bulk import delete_each, update_each
+from gang_ledgers.sql_bulk import delete_each, insert_all, update_each
 from gang_ledgers.sql_codec import encode_mapping
 from gang_ledgers.sql_engine import latest_time, writing
 from gang_ledgers.sql_rows import SubmissionRow, clocks_of
@@ -22,8 +22,8 @@ from gang_scheduler.gang_state import ENDED, Clock, GangState
 
 _SUBMISSION = (submissions.c.gang_id, submissions.c.submission)
 _ATTEMPT = (attempts.c.gang_id, attempts.c.submission, attempts.c.attempt)
-_OUTBOX = (outbox.c.gang_id, outbox.c.submission, outbox.c.attempt, outbox.c.kind)
-KINDS = ("launch", "stop", "probe")
+_ACTS = (outbox.c.gang_id, outbox.c.submission, outbox.c.attempt)  # all of one attempt
+_ACT = (*_ACTS, outbox.c.kind)
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Change:
     connection: Connection
     now: datetime
     version: int
-    _admitted: list[dict[str, Any]] = field(default_factory=list)
+    _admitted: dict[AttemptKey, dict[str, Any]] = field(default_factory=dict)
     _submissions: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     _attempts: dict[AttemptKey, dict[str, Any]] = field(default_factory=dict)
     _taken_back: dict[tuple[Any, ...], None] = field(default_factory=dict)
@@ -75,7 +75,8 @@ class Change:
 
     def add_attempt(self, key: AttemptKey, **values: Any) -> None:
         """Add a new attempt."""
-        self._admitted.append({"gang_id": key.gang_id, "submission": key.submission, "attempt": key.attempt, **values})
+        names = {"gang_id": key.gang_id, "submission": key.submission, "attempt": key.attempt}
+        self._admitted[key] = names | values
 
     def set_attempt(self, key: AttemptKey, **values: Any) -> None:
         """Write columns of the attempt."""
@@ -83,34 +84,33 @@ class Change:
 
     def put_out(self, kind: str, key: AttemptKey, pool: str, host_id: str) -> None:
         """Put an act into the outbox; the same act for the same attempt lies there only once."""
-        self.take_back(key, kind)
         act = {"gang_id": key.gang_id, "submission": key.submission, "attempt": key.attempt, "kind": kind}
-        self._put_out[tuple(act.values())] = {**act, "pool": pool, "host_id": host_id}
+        if key not in self._admitted:  # of a new attempt nothing lies there yet
+            self._taken_back[tuple(act.values())] = None
+        self._put_out[tuple(act.values())] = {**act, "pool": pool, "host_id": host_id, "tries": 0}
 
     def take_back(self, key: AttemptKey, kind: str | None = None) -> None:
         """Remove what is still to be done for the attempt, or one kind of it."""
-        for each in KINDS if kind is None else (kind,):
-            act = (key.gang_id, key.submission, key.attempt, each)
-            self._put_out.pop(act, None)
-            self._taken_back[act] = None
+        acts = (key.gang_id, key.submission, key.attempt)
+        self._taken_back[acts if kind is None else (*acts, kind)] = None
+        for act in [act for act in self._put_out if act[:3] == acts and kind in (None, act[3])]:
+            del self._put_out[act]
 
     def flush(self) -> None:
         """Send what was gathered; submissions before attempts, the order in which a renewal takes the same rows."""
         raised = {"change": submissions.c.change + 1, "version": self.version}
         update_each(self.connection, submissions, _SUBMISSION, self._submissions, same=raised)
-        if self._admitted:
-            self.connection.execute(insert(attempts), self._admitted)
+        insert_all(self.connection, attempts, list(self._admitted.values()))
         update_each(
             self.connection,
             attempts,
             _ATTEMPT,
             {(key.gang_id, key.submission, key.attempt): values for key, values in self._attempts.items()},
         )
-        delete_each(self.connection, outbox, _OUTBOX, self._taken_back)
-        if self._put_out:
-            self.connection.execute(insert(outbox), list(self._put_out.values()))
-        if self._told:
-            self.connection.execute(insert(history), self._told)
+        for key in (_ACTS, _ACT):
+            delete_each(self.connection, outbox, key, [act for act in self._taken_back if len(act) == len(key)])
+        insert_all(self.connection, outbox, list(self._put_out.values()))
+        insert_all(self.connection, history, self._told)
         for sent in (self._submissions, self._admitted, self._attempts, self._taken_back, self._put_out, self._told):
             sent.clear()
 

@@ -9,7 +9,7 @@ from functools import singledispatch
 
 from sqlalchemy import select
 
-from gang_ledgers.sql_bulk import in_parts
+from gang_ledgers.sql_bulk import in_parts, is_one_of
 from gang_ledgers.sql_change import Change
 from gang_ledgers.sql_codec import PLACEMENT, VERDICT, decode, encode
 from gang_ledgers.sql_learning import Run, learn
@@ -48,7 +48,7 @@ def _rows_of(change: Change, actions: Iterable[Action]) -> dict[tuple[str, int],
     gang_ids = list(dict.fromkeys(action.key.gang_id for action in actions))
     rows: dict[tuple[str, int], SubmissionRow] = {}
     for part in in_parts(gang_ids):
-        query = with_attempt().where(submissions.c.gang_id.in_(part), submissions.c.ended_at.is_(None))
+        query = with_attempt().where(is_one_of(change.connection, submissions.c.gang_id, part))
         rows |= {(row.gang_id, row.submission): row for row in change.connection.execute(query)}
     return rows
 
@@ -57,7 +57,9 @@ def _hosts_of(change: Change, actions: Iterable[Action]) -> dict[tuple[str, str]
     names = list(dict.fromkeys(act.placement.workers[0].node for act in actions if isinstance(act, Admit)))
     hosts: dict[tuple[str, str], str] = {}
     for part in in_parts(names):
-        query = select(nodes.c.pool, nodes.c.node, nodes.c.host_id).where(nodes.c.node.in_(part))
+        query = select(nodes.c.pool, nodes.c.node, nodes.c.host_id).where(
+            is_one_of(change.connection, nodes.c.node, part)
+        )
         hosts |= {(row.pool, row.node): row.host_id for row in change.connection.execute(query)}
     return hosts
 

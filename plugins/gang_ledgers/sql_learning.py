@@ -10,7 +10,7 @@ from statistics import median
 
 from sqlalchemy import Connection, insert, select
 
-from gang_ledgers.sql_bulk import in_parts, update_each
+from gang_ledgers.sql_bulk import in_parts, is_one_of, update_each
 from gang_ledgers.sql_change import Change
 from gang_ledgers.sql_tables import task_runs
 
@@ -57,7 +57,9 @@ def learn(change: Change, runs: Iterable[Run]) -> None:
         by_task.setdefault(task_key(run.gang_id, run.dag_id), []).append(run)
     known: dict[str, str] = {}
     for part in in_parts(list(by_task)):
-        query = select(task_runs.c.task_key, task_runs.c.runs).where(task_runs.c.task_key.in_(part))
+        query = select(task_runs.c.task_key, task_runs.c.runs).where(
+            is_one_of(change.connection, task_runs.c.task_key, part)
+        )
         known |= {row.task_key: row.runs for row in change.connection.execute(query)}
     changed: dict[str, str] = {}
     for task, new in by_task.items():

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, Engine, select
 
 from gang_ledgers import sql_usage
-from gang_ledgers.sql_bulk import in_parts
+from gang_ledgers.sql_bulk import in_parts, is_one_of
 from gang_ledgers.sql_codec import PLACEMENT, REQUEST
 from gang_ledgers.sql_engine import reading, transaction_time
 from gang_ledgers.sql_learning import Learned, learned_since, task_key
@@ -65,16 +65,18 @@ class Snapshots:
             self._forget()
         with self._lock:
             with reading(self._engine) as connection:
-                snapshot, is_to_be_charged = self._read(connection, half_life)
+                now = transaction_time(connection)
+                version, is_to_be_charged = self._bring_up_to_date(connection)
+                queues = () if is_to_be_charged else self._queues(connection, now, half_life)
+            kept = self._kept
             if is_to_be_charged:
-                sql_usage.charge_ended(self._engine, half_life)
+                sql_usage.charge_ended(self._engine, half_life, kept.capacity)
                 with reading(self._engine) as connection:
-                    snapshot, _ = self._read(connection, half_life)
-            return snapshot
+                    queues = self._queues(connection, now, half_life)
+            return Snapshot(now, version, kept.ordered, tuple(kept.views.values()), queues=queues)
 
-    def _read(self, connection: Connection, half_life: timedelta) -> tuple[Snapshot, bool]:
-        """The snapshot, and whether attempts have ended whose use is in nobody's usage yet."""
-        now = transaction_time(connection)
+    def _bring_up_to_date(self, connection: Connection) -> tuple[int, bool]:
+        """The version, and whether attempts have ended whose use is in nobody's usage yet."""
         version: int = connection.execute(select(ledger_version.c.version)).scalar_one()
         if version < self._kept.version:  # another database, or an older copy of it, is there now
             self._kept = _Kept()
@@ -84,16 +86,11 @@ class Snapshots:
             self._kept = _Kept()
             _refresh(kept, connection)
             kept.version, self._kept = version, kept
-        is_to_be_charged = _renew(kept, connection)
-        usage = sql_usage.usage_by_queue(connection, now, half_life, _uses(kept, now))
-        snapshot = Snapshot(
-            now=now,
-            version=version,
-            nodes=kept.ordered,
-            gangs=tuple(kept.views.values()),
-            queues=tuple(QueueView(queue, usage=used) for queue, used in sorted(usage.items())),
-        )
-        return snapshot, is_to_be_charged
+        return version, _renew(kept, connection)
+
+    def _queues(self, connection: Connection, now: datetime, half_life: timedelta) -> tuple[QueueView, ...]:
+        usage = sql_usage.usage_by_queue(connection, now, half_life, _uses(self._kept, now))
+        return tuple(QueueView(queue, usage=used) for queue, used in sorted(usage.items()))
 
 
 def _refresh(kept: _Kept, connection: Connection) -> None:
@@ -132,7 +129,7 @@ def _read_requests(kept: _Kept, connection: Connection, rows: list[SubmissionRow
     }
     columns = (submissions.c.gang_id, submissions.c.submission, submissions.c.request)
     for part in in_parts(list({gang_id for gang_id, _ in missing})):
-        for row in connection.execute(select(*columns).where(submissions.c.gang_id.in_(part))):
+        for row in connection.execute(select(*columns).where(is_one_of(connection, submissions.c.gang_id, part))):
             key = row.gang_id, row.submission
             if key in missing:
                 kept.requests[key] = missing[key], REQUEST.validate_json(row.request)

@@ -13,7 +13,6 @@ from sqlalchemy import Connection, Engine, and_, func, insert, select, update
 from gang_ledgers.sql_bulk import update_each
 from gang_ledgers.sql_codec import PLACEMENT
 from gang_ledgers.sql_engine import latest_time, writing
-from gang_ledgers.sql_nodes import nodes_since
 from gang_ledgers.sql_rows import request_of
 from gang_ledgers.sql_tables import attempts, queue_usage, submissions
 from gang_scheduler.gang import GangRequest, Placement
@@ -68,7 +67,7 @@ def share_of(request: GangRequest, placement: Placement, capacity: Mapping[str, 
     return max((amount / whole for amount, whole in parts if whole > 0), default=0.0)
 
 
-def charge_ended(engine: Engine, half_life: timedelta) -> None:
+def charge_ended(engine: Engine, half_life: timedelta, capacity: Mapping[str, Resources]) -> None:
     """Add the use of attempts that have ended to that of their queues, each of them once."""
     with writing(engine) as connection:
         query = (
@@ -82,7 +81,6 @@ def charge_ended(engine: Engine, half_life: timedelta) -> None:
         if not rows:
             return
         now = latest_time(connection)
-        capacity = capacity_of(nodes_since(connection, -1))
         uses = []
         for row in rows:
             request, placement = request_of(row), PLACEMENT.validate_json(row.placement)

@@ -29,10 +29,31 @@ ENDS = (DONE, FAILED, KILLED, STOPPED)
 # So that whoever was admitted for the last test's sake is found out of contact now and then.
 TIMING = Timing(lease=timedelta(milliseconds=30), outage_after=timedelta(hours=1))
 
-STEPS = (
-    "submit other-work clear release hold lift requeue tick tick tick launch start start renew renew end end "
-    "cordon uncordon resize close open prune"
-).split()
+STEPS = [
+    "submit",
+    "other-work",
+    "clear",
+    "release",
+    "hold",
+    "lift",
+    "requeue",
+    "tick",
+    "tick",
+    "tick",
+    "launch",
+    "start",
+    "start",
+    "renew",
+    "renew",
+    "end",
+    "end",
+    "cordon",
+    "uncordon",
+    "resize",
+    "close",
+    "open",
+    "prune",
+]
 steps = st.tuples(
     st.sampled_from(STEPS),
     st.integers(0, len(GANGS) - 1),
