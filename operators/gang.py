@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -230,16 +230,31 @@ class GangOperator(BaseOperator):
 
     def _request(self, context: Context) -> tuple[GangRequest, Claim]:
         work = self.work(context)
-        request = GangRequest(
-            gang_id=gang_id_of(context),
+        request = replace(
+            self.asked(context, gang_id_of(context)),
+            command=work.command,
+            run_spec_json=work.run_spec_json,
+            run_spec_digest=work.digest,
+        )
+        claim = Claim(owner=owner_of(context), generation=context["ti"].max_tries, asked_with=work.asked_with)
+        return request, claim
+
+    def asked(self, context: Context, gang_id: str) -> GangRequest:
+        """What is asked for, without the work: enough to say whether it could ever start.
+
+        Raises:
+            RequestRefused: the priority class is unknown.
+        """
+        return GangRequest(
+            gang_id=gang_id,
             dag_id=context["ti"].dag_id,
             gang_pool=self.gang_pool,
             gang_queue=self.gang_queue,
             gang_priority=self._priority(),
             worker_groups=self.groups(),
-            command=work.command,
-            run_spec_json=work.run_spec_json,
-            run_spec_digest=work.digest,
+            command=(),
+            run_spec_json="{}",
+            run_spec_digest="",
             limits=ClockLimits(self.queue_limit, self.start_limit, self.run_limit, self.recovery_limit),
             budgets=Budgets(infrastructure=self.infrastructure_budget, user=self.user_retries),
             grace=self.checkpoint_grace,
@@ -247,8 +262,6 @@ class GangOperator(BaseOperator):
             is_preemptible=self.is_preemptible,
             **self._terms().request_fields(context),
         )
-        claim = Claim(owner=owner_of(context), generation=context["ti"].max_tries, asked_with=work.asked_with)
-        return request, claim
 
     def groups(self) -> tuple[WorkerGroup, ...]:
         """The worker groups that are asked for."""

@@ -13,6 +13,7 @@ from operators import places
 from operators.batch import BatchOperator
 from operators.gang import owner_of
 from operators.params import TrainingParams, refuse_unknown
+from operators.preflight import refuse_impossible_gangs
 from operators.replay import IntervalDays, NoSuchDay, days_of, last_interval_start
 
 
@@ -21,6 +22,8 @@ class SparkPreprocessOperator(BatchOperator):
 
     A partition that is committed for the same inputs and code is left as it is; two runs that need the same one build
     it once. Which days: `operators.replay`. The run is skipped, with the reason, if its day can't be replayed.
+
+    Before that, gangs that the run will ask for and that could never start end it.
 
     Returns the days and, for each, the manifest's path and digest.
 
@@ -44,6 +47,7 @@ class SparkPreprocessOperator(BatchOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Build what is missing."""
         days = self._days(context)
+        refuse_impossible_gangs(context, self.log)
         named = [day.isoformat() for day in days.all_days]
         self.log.info("%s", f"day {named[-1]}, trained on {named[0]} to {named[-2]} ({len(named) - 1} days)")
         result = self.run_job(self.job, "--data-dir", places.data_dir(), "--days", ",".join(named))
