@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from trace_files import machine, trace
-
+from benchmarks.trace_files import machine, trace
 from gang_scheduler.policy import Blocking
 from gang_simulator.cluster import plain_cluster
 from gang_simulator.settings import NO_RESTART_COST, PolicyName, ReplaySettings, policy_of

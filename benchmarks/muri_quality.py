@@ -12,8 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from trace_files import machine, trace
-
+from benchmarks.trace_files import machine, trace
 from gang_simulator.cluster import plain_cluster
 from gang_simulator.settings import PolicyName, ReplaySettings, policy_of
 from gang_simulator.simulation import simulate

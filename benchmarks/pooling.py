@@ -13,8 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trace_files import machine, trace
-
+from benchmarks.trace_files import machine, trace
 from gang_scheduler.gang_queue import QueueView, Quota
 from gang_scheduler.policy import Policy
 from gang_simulator.cluster import POOL, Cluster, plain_cluster

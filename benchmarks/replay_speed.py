@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 from time import perf_counter
+from typing import Any
 
-from synthetic_jobs import synthetic_jobs
-from trace_files import machine
-
+from benchmarks.synthetic_jobs import synthetic_jobs
+from benchmarks.trace_files import machine
 from gang_scheduler.policy import Blocking
 from gang_simulator.cluster import plain_cluster
 from gang_simulator.settings import PolicyName, ReplaySettings, policy_of
@@ -44,7 +44,8 @@ def main() -> None:
         count = arguments.jobs if through is Through.BOARD else arguments.jobs // 20
         jobs = synthetic_jobs(count, cluster.gpus, load=LOAD, seed=1)
         settings = ReplaySettings(policy_of(policy, blocking), policy, durations_are_known=policy is not PolicyName.LAS)
-        rates = []
+        rates: list[float] = []
+        found: dict[str, Any] = {}
         for _ in range(arguments.runs):
             began_s = perf_counter()
             found = simulate(jobs, cluster, settings, through=through).numbers

@@ -23,7 +23,8 @@ class BadScenario(ValueError):
 class Scenario:
     """Either `pools` (a file) or `nodes` and `gpus_per_node`; the rest has defaults.
 
-    `durations` None: known to the scheduler, except for `las`, which does without.
+    `durations` None: known to the scheduler, except for `las`, which does without. `aged_after_s` None: the policy's,
+    infinity: never.
     """
 
     nodes: int | None = None
@@ -34,6 +35,7 @@ class Scenario:
     restart_cost: str = "7,30,60"
     durations: Durations | None = None
     checkpoint_every_s: float | None = 1800.0
+    aged_after_s: float | None = None
     starts_at: datetime = ZERO
     seed: int = 0
 
@@ -59,8 +61,12 @@ class Scenario:
         """How the replay goes; the cluster may come with a policy of its own."""
         are_known = self.policy is not PolicyName.LAS if self.durations is None else self.durations is Durations.KNOWN
         every = self.checkpoint_every_s
+        policy = policy_of(self.policy, self.blocking, cluster.policy)
+        if self.aged_after_s is not None:
+            is_never = self.aged_after_s == float("inf")
+            policy = replace(policy, aged_after=None if is_never else timedelta(seconds=self.aged_after_s))
         return ReplaySettings(
-            policy=policy_of(self.policy, self.blocking, cluster.policy),
+            policy=policy,
             policy_name=self.policy,
             durations_are_known=are_known,
             restart_cost=parse_restart_cost(self.restart_cost),
@@ -95,6 +101,7 @@ CHOICES = {
     "restart_cost": "'none', or seconds for 1, at most 8 and more GPUs, such as 7,30,60,",
     "durations": f"one of {', '.join(Durations)}",
     "checkpoint_every_s": "a number of seconds above 0, or 'none',",
+    "aged_after_s": "a number of seconds above 0, or 'never',",
     "seed": "a whole number of at least 0",
 }
 assert CHOICES.keys() <= {field.name for field in fields(Scenario)}
@@ -145,19 +152,19 @@ def _read(name: str, said: object, now: object) -> Any:
         case "durations":
             return Durations(text)
         case "checkpoint_every_s":
-            return _every_s(text)
+            return None if text == "none" else _seconds(text)
+        case "aged_after_s":
+            return float("inf") if text == "never" else _seconds(text)
         case _:
             parse_restart_cost(text)
             return text
 
 
-def _every_s(text: str) -> float | None:
-    if text == "none":
-        return None
-    every_s = float(text)
-    if not 0 < every_s < float("inf"):
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < 1e10:
         raise ValueError(text)
-    return every_s
+    return seconds
 
 
 def _from_file(path: Path) -> Cluster:

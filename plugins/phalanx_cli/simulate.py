@@ -40,6 +40,9 @@ def simulate_trace(
     checkpoint_every: Annotated[
         str, typer.Option(help="Seconds between checkpoints, from which a fault sets back; or none.")
     ] = "1800",
+    aged_after: Annotated[
+        str, typer.Option(help="Seconds of waiting after which a gang goes first; or never; default: the policy's.")
+    ] = "",
     faults: Annotated[
         Path | None, typer.Option(help="CSV or .csv.gz of node faults: node (name or number), start_s, end_s.")
     ] = None,
@@ -67,6 +70,8 @@ def simulate_trace(
             durations=durations,
             starts_at=start.replace(tzinfo=UTC) if start else ZERO,
         ).changed({"restart_cost": restart_cost, "checkpoint_every_s": checkpoint_every, "seed": seed})
+        if aged_after:
+            scenario = scenario.changed({"aged_after_s": aged_after})
         scenarios = [scenario]
         if what_if:
             scenarios.append(_changed(scenario, what_if))
