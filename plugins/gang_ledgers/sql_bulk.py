@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -56,13 +57,14 @@ def _update_by_arrays(
     rows: Sequence[tuple[Any, ...]],
     same: Mapping[str, Any],
 ) -> None:
-    given = _given(columns)
+    given = _given(*columns)
     is_it = [of == given.c[of.name] for of in columns[:keys]]
     own: dict[str, Any] = {of.name: given.c[of.name] for of in columns[keys:]}
     connection.execute(update(table).where(*is_it).values({**same, **own}), _arrays(columns, rows))
 
 
-def _given(columns: Sequence[Column[Any]]) -> TableValuedAlias:
+@cache
+def _given(*columns: Column[Any]) -> TableValuedAlias:
     """Rows handed over as one array for each column.
 
     One statement, and of the same text for any number of rows, so that neither SQLAlchemy nor the driver parses it
@@ -99,7 +101,7 @@ def insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str,
             connection.execute(insert(table), rows)
         return
     columns = [table.c[name] for name in rows[0]]
-    given = _given(columns)
+    given = _given(*columns)
     statement = insert(table).from_select([of.name for of in columns], select(given), include_defaults=False)
     connection.execute(statement, _arrays(columns, [tuple(row.values()) for row in rows]))
 
