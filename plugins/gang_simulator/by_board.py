@@ -103,6 +103,7 @@ class BoardDecider:
         entry.waits_since_s = gang.waits_since_s
         entry.queued_s = gang.queued_s
         entry.attained_s = gang.spent_s
+        entry.stopped_before = gang.preemptions
         entry.overhead_s = 0.0  # not known before it starts
         entry.saved_s = None
         self._board.add(entry)

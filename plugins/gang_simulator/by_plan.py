@@ -91,6 +91,7 @@ class PlanDecider:
             not_before=None if gang.not_before_s is None else at(gang.not_before_s),
             queued_spent=timedelta(seconds=gang.queued_s),
             running_spent=timedelta(seconds=gang.spent_s),
+            infrastructure_ends=gang.faults,
             saved_at=None if saved_s is None else at(saved_s),
         )
 

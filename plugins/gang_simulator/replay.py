@@ -235,7 +235,8 @@ class Replay:
         self._push(gang.end_s(), Event.END, (gang, gang.attempt))
         policy = self._settings.policy
         if policy.preempts_by_order or self._cluster.queues:
-            self._push(now_s + overhead_s + policy.min_run.total_seconds(), Event.LOOK, (gang, gang.attempt))
+            spared_s = policy.min_run.total_seconds() * 2 ** min(gang.preemptions, 16)  # then it may be stopped again
+            self._push(now_s + overhead_s + spared_s, Event.LOOK, (gang, gang.attempt))
         if policy.order is Order.LAS:
             self._look_at_class(gang, now_s)
 
