@@ -179,7 +179,7 @@ def _too_large(request: GangRequest, who: str, nodes: Sequence[NodeView], pools:
             continue
         empty = PoolCapacity(view, there)
         short = lacks_storage(entry, empty)
-        if not short and Fitter({}).fit(entry, empty, is_alone=False) is not None:
+        if not short and Fitter({}).fit(entry, empty) is not None:
             return None
         sentence = sentence or (f"{who}: {short}. Ask for less" if short else _does_not_hold(request, who, empty))
     return sentence

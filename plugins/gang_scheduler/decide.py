@@ -14,12 +14,12 @@ from gang_scheduler.fit import Fit, Fitter, lacks_power, lacks_storage
 from gang_scheduler.gang import Kind, PlacedWorkers, Placement
 from gang_scheduler.gang_state import GangState
 from gang_scheduler.line import in_turn
-from gang_scheduler.placement import Ask
 from gang_scheduler.policy import Blocking
 from gang_scheduler.pool import Authority
 from gang_scheduler.preemption import evict_for
 from gang_scheduler.quota_book import QuotaBook, amounts_of
 from gang_scheduler.quota_head import QuotaHead
+from gang_scheduler.resources import Resources
 from gang_scheduler.working_pool import WorkingPool
 
 
@@ -148,13 +148,13 @@ class _Pass:
             return self._pass_through(entry, pool)
         if name in self.decided.closed:
             return self.decided.closed[name]
-        amounts = _least_amounts(entry)
+        amounts = amounts_of(entry.request.least)
         short = self.quotas.short(entry.queue, name, amounts)
         if short is not None:
             return Obstacle(WaitReason.QUOTA, name, detail=short.sentence)
         if lacking := lacks_storage(entry, pool.capacity):
             return Obstacle(WaitReason.STORAGE, name, detail=lacking)
-        fit = pool.fit(entry, is_alone=self.could_come == 1)
+        fit = pool.fit(entry)
         if fit is None:
             return Obstacle(WaitReason.NO_CAPACITY, name)
         end_s = self._end_s(entry, fit)
@@ -211,8 +211,8 @@ class _Pass:
         if pool.capacity.pool.authority is not Authority.PHALANX:
             return False
         quotas_soon = self.quotas_soon or self.quotas
-        if pool.soon is not None and quotas_soon.short(entry.queue, pool.name, _least_amounts(entry)) is None:
-            fit = self.fitter.fit(entry, pool.soon, is_alone=False)
+        if pool.soon is not None and quotas_soon.short(entry.queue, pool.name, amounts_of(entry.request.least)) is None:
+            fit = self.fitter.fit(entry, pool.soon)
             if fit is not None and not lacks_storage(entry, pool.soon) and not lacks_power(fit.spots, pool.soon):
                 self._hold_soon(entry, pool, fit)
                 return True
@@ -290,7 +290,7 @@ class _Pass:
             pool = self.pools.get(placement.pool)
             if pool is None or entry.stops or entry.ran_s(self.board.now_s) < min_run_s:
                 continue
-            if pool.could_grow(entry):
+            if self._could_grow(entry, placement, pool):
                 self.decided.stopped.append(Stop(entry, StopReason.GROWS))
                 return  # one at a time: the next plan sees what is left then
 
@@ -298,25 +298,19 @@ class _Pass:
         entry, pool = admission.entry, self.pools[admission.placement.pool]
         if not entry.request.is_elastic or pool.capacity.pool.authority is not Authority.PHALANX:
             return admission
-        placement = pool.regrow(entry, admission.placement)
-        more = amounts_of(held(entry, placement) - held(entry, admission.placement))
-        if self.quotas.short(entry.queue, pool.name, more) is not None:
-            pool.capacity.move_gang(entry.request, placement, 1)
-            pool.capacity.move_gang(entry.request, admission.placement, -1)
-            return admission
         self._charge(entry, admission.placement, -1)
+        placement = pool.regrow(entry, admission.placement, lambda size: self._is_within_quota(entry, pool, size))
         self._charge(entry, placement)
         return Admission(entry, placement)
 
+    def _could_grow(self, entry: Entry, placement: Placement, pool: WorkingPool) -> bool:
+        self._charge(entry, placement, -1)
+        could_grow = pool.could_grow(entry, lambda size: self._is_within_quota(entry, pool, size))
+        self._charge(entry, placement)
+        return could_grow
 
-def _least_amounts(entry: Entry) -> dict[str, float]:
-    if not entry.request.is_elastic:
-        return amounts_of(entry.total)
-    ask = Ask.of(entry.request, is_fewest=True)
-    total = ask.groups[0].each * ask.counts[0]
-    for group, count in zip(ask.groups[1:], ask.counts[1:], strict=True):
-        total = total + group.each * count
-    return amounts_of(total)
+    def _is_within_quota(self, entry: Entry, pool: WorkingPool, size: Resources) -> bool:
+        return self.quotas.short(entry.queue, pool.name, amounts_of(size)) is None
 
 
 def _without_stopping(board: Board) -> QuotaBook | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,40 +33,47 @@ class Fitter:
         self._others = others
         self._sets: dict[tuple[str, object], list[int | None]] = {}
 
-    def fit(
-        self, entry: Entry, capacity: PoolCapacity, *, is_alone: bool = True, within: int | None = None
-    ) -> Fit | None:
-        """Its spots in the capacity, or None.
+    def fit(self, entry: Entry, capacity: PoolCapacity, *, within: int | None = None) -> Fit | None:
+        """Its spots in the capacity, or None; an elastic gang starts with its fewest workers.
 
         Args:
             entry: the gang.
             capacity: the pool at the moment in question.
-            is_alone: nobody else waits; only then an elastic gang gets more than the fewest workers it starts with.
             within: only these nodes.
         """
-        for ask in self._asks(entry, is_alone):
-            for allowed in self.eligible(entry, capacity):
-                nodes = allowed if within is None else within if allowed is None else allowed & within
-                if entry.total.gpu_share and len(ask.groups) == 1 and not ask.is_required:
-                    spots = find_shared_spots(ask, capacity, nodes, self._typical)
-                else:
-                    spots = find_spots(ask, capacity, nodes)
-                if spots is not None:
-                    compute = min(capacity.nodes[number].compute for _, number, _ in spots)
-                    return Fit(tuple(spots), compute, ask.counts == Ask.of(entry.request).counts)
+        ask = Ask.of(entry.request, is_fewest=entry.request.is_elastic)
+        for allowed in self.eligible(entry, capacity):
+            nodes = allowed if within is None else within if allowed is None else allowed & within
+            fit = self._fit(entry, ask, capacity, nodes)
+            if fit is not None:
+                return fit
         return None
+
+    def largest_first(self, entry: Entry, capacity: PoolCapacity) -> Iterator[Fit]:
+        """Each size of an elastic gang that fits, all of its workers first."""
+        for ask in self._sizes(entry):
+            for allowed in self.eligible(entry, capacity):
+                fit = self._fit(entry, ask, capacity, allowed)
+                if fit is not None:
+                    yield fit
+                    break
+
+    def _fit(self, entry: Entry, ask: Ask, capacity: PoolCapacity, nodes: int | None) -> Fit | None:
+        if entry.total.gpu_share and len(ask.groups) == 1 and not ask.is_required:
+            spots = find_shared_spots(ask, capacity, nodes, self._typical)
+        else:
+            spots = find_spots(ask, capacity, nodes)
+        if spots is None:
+            return None
+        compute = min(capacity.nodes[number].compute for _, number, _ in spots)
+        return Fit(tuple(spots), compute, ask.counts == Ask.of(entry.request).counts)
 
     @cached_property
     def _typical(self) -> TypicalAsks:
         return typical_asks(self._others())
 
-    def _asks(self, entry: Entry, is_alone: bool) -> list[Ask]:
-        whole = Ask.of(entry.request)
-        if not entry.request.is_elastic:
-            return [whole]
-        fewest = Ask.of(entry.request, is_fewest=True)
-        if not is_alone:
-            return [fewest]
+    def _sizes(self, entry: Entry) -> list[Ask]:
+        whole, fewest = Ask.of(entry.request), Ask.of(entry.request, is_fewest=True)
         steps = max(most - least for most, least in zip(whole.counts, fewest.counts, strict=True))
         return [
             Ask(
@@ -91,6 +98,14 @@ class Fitter:
         if found is None:
             found = self._sets[key] = eligible_sets(wishes, capacity, {})
         return found
+
+
+def amount(entry: Entry, spots: Sequence[Spot]) -> Resources:
+    """What a gang at these spots holds."""
+    total = Resources()
+    for group, _, workers in spots:
+        total = total + entry.request.worker_groups[group].each * workers
+    return total
 
 
 def lacks_storage(entry: Entry, capacity: PoolCapacity) -> str:

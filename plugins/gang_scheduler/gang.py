@@ -160,6 +160,16 @@ class GangRequest:
         return total
 
     @cached_property
+    def least(self) -> Resources:
+        """What the gang asks for with the fewest workers that it runs with."""
+        if not self.is_elastic:
+            return self.total
+        total = Resources()
+        for group in self.worker_groups:
+            total = total + group.each * group.fewest
+        return total
+
+    @cached_property
     def kind(self) -> Kind:
         """Equal for gangs of one queue that fit, or do not, alike: where one found no room, one behind finds none."""
         return (

@@ -144,7 +144,7 @@ def _fit(entry: Entry, then: PoolCapacity, charged: QuotaBook | None, fitter: Fi
         return None
     if lacks_storage(entry, then):
         return None
-    fit = fitter.fit(entry, then, is_alone=False)
+    fit = fitter.fit(entry, then)
     return None if fit is None or lacks_power(fit.spots, then) else fit
 
 

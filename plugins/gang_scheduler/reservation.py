@@ -91,7 +91,7 @@ def _at(
 ) -> Reservation | None:
     if lacks_storage(entry, then):
         return None
-    fit = fitter.fit(entry, then, is_alone=False)
+    fit = fitter.fit(entry, then)
     if fit is None:
         return None
     end_s = at_s + entry.overhead_s + entry.remaining_s(at_s, policy) / fit.compute

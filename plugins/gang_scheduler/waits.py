@@ -80,7 +80,7 @@ class WaitWriter:
         found = self._fits_empty.get(key)
         if found is None:
             empty = PoolCapacity(capacity.pool, capacity.nodes)
-            found = self._fits_empty[key] = Fitter({}).fit(entry, empty, is_alone=False) is not None
+            found = self._fits_empty[key] = Fitter({}).fit(entry, empty) is not None
         return found
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from gang_scheduler.board import Board
 from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.entry import Entry
-from gang_scheduler.fit import Fit, Fitter, still_fits
+from gang_scheduler.fit import Fit, Fitter, amount, lacks_power, still_fits
 from gang_scheduler.gang import AttemptKey, Placement
 from gang_scheduler.placement import hold
 from gang_scheduler.reservation import Holder, Reservation, reserve
+from gang_scheduler.resources import Resources
 from gang_scheduler.victims import VictimList
 
 
@@ -38,13 +40,13 @@ class WorkingPool:
             if entry.stops:
                 self.free_soon(entry)
 
-    def fit(self, entry: Entry, *, is_alone: bool) -> Fit | None:
+    def fit(self, entry: Entry) -> Fit | None:
         """The gang's spots in what is free and not kept for those for whom others stop."""
-        fit = self._fitter.fit(entry, self.capacity, is_alone=is_alone)
+        fit = self._fitter.fit(entry, self.capacity)
         if fit is None or self.soon is None or still_fits(entry, fit.spots, self.soon):
             return fit
         within = self.capacity.usable & ~self._promised  # there will be no less free then than there is now
-        fit = self._fitter.fit(entry, self.capacity, is_alone=is_alone, within=within)
+        fit = self._fitter.fit(entry, self.capacity, within=within)
         return fit if fit is None or still_fits(entry, fit.spots, self.soon) else None
 
     def beside_reservations(self, entry: Entry, fit: Fit, end_s: float) -> tuple[Fit, Entry | None]:
@@ -56,7 +58,7 @@ class WorkingPool:
         elsewhere = ~0
         for reservation in self._reservations:
             elsewhere &= ~reservation.nodes
-        other = self._fitter.fit(entry, self.capacity, is_alone=False, within=elsewhere & self.capacity.usable)
+        other = self._fitter.fit(entry, self.capacity, within=elsewhere & self.capacity.usable)
         if other is None or self._delayed(entry, other, end_s) is not None:
             return fit, before
         if self.soon is not None and not still_fits(entry, other.spots, self.soon):
@@ -98,29 +100,37 @@ class WorkingPool:
         self._come(entry, fit, placement)
         return placement
 
-    def regrow(self, entry: Entry, placement: Placement) -> Placement:
-        """Place an elastic gang that was let in in this pass anew, with as many of its workers as there is room for."""
+    def regrow(self, entry: Entry, placement: Placement, is_within_quota: Callable[[Resources], bool]) -> Placement:
+        """Place an elastic gang that was let in in this pass anew, with as many of its workers as may be."""
         capacity = self._own()
         capacity.move_gang(entry.request, placement, 1)
-        fit = self._fitter.fit(entry, capacity, is_alone=True)
+        fit = self._largest(entry, capacity, is_within_quota)
         if fit is None:
             capacity.move_gang(entry.request, placement, -1)
             return placement
         return hold(entry.request, fit.spots, capacity)
 
-    def could_grow(self, entry: Entry) -> bool:
+    def could_grow(self, entry: Entry, is_within_quota: Callable[[Resources], bool]) -> bool:
         """True if an elastic gang that runs would find room for more workers if it started anew."""
         assert entry.placement is not None
         then = self.capacity.copy()
         then.move_gang(entry.request, entry.placement, 1)
-        fit = self._fitter.fit(entry, then, is_alone=True)
+        fit = self._largest(entry, then, is_within_quota)
         now = sum(placed.workers for placed in entry.placement.workers)
         return fit is not None and sum(workers for _, _, workers in fit.spots) > now
+
+    def _largest(
+        self, entry: Entry, capacity: PoolCapacity, is_within_quota: Callable[[Resources], bool]
+    ) -> Fit | None:
+        for fit in self._fitter.largest_first(entry, capacity):
+            if is_within_quota(amount(entry, fit.spots)) and not lacks_power(fit.spots, capacity):
+                return fit
+        return None
 
     def holds_when_empty(self, entry: Entry) -> bool:
         """True if the gang would find room if nobody else were here: only then it may keep others waiting."""
         empty = PoolCapacity(self.capacity.pool, self.capacity.nodes)
-        return self._fitter.fit(entry, empty, is_alone=False) is not None
+        return self._fitter.fit(entry, empty) is not None
 
     @cached_property
     def victims(self) -> VictimList:

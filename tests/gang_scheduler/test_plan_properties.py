@@ -113,7 +113,7 @@ def place(request: GangRequest, there: Iterable[NodeView], gangs: Iterable[GangV
     """Where the gang would go if it were alone in line; cordons count."""
     board = Board.of(a_snapshot(*(view for view in gangs if view.holds_capacity), nodes=tuple(there)))
     capacity = board.pools.get(request.gang_pool)
-    fit = capacity and Fitter({}).fit(Entry(a_key(request.gang_id), request, 0.0), capacity, is_alone=False)
+    fit = capacity and Fitter({}).fit(Entry(a_key(request.gang_id), request, 0.0), capacity)
     return hold(request, fit.spots, capacity) if fit and capacity else None
 
 
