@@ -94,7 +94,7 @@ class _Turn:
         borrows = (
             self._minds_quota
             and book.has_quota(self._name, pool)
-            and book.borrows(self._name, pool, amounts_of(entry.total))
+            and book.borrows(self._name, pool, amounts_of(entry.request.least))
         )
         share = book.share(self._name) if self._is_fair else 0.0
         return (place[0], place[1], borrows, share, place)

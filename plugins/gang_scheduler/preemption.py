@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from gang_scheduler.actions import StopReason
 from gang_scheduler.board import Board, held
-from gang_scheduler.capacity import PoolCapacity, as_bits
+from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.entry import Entry
 from gang_scheduler.fit import Fit, Fitter, lacks_power, lacks_storage
-from gang_scheduler.placement import Ask, Spot, find_spots
+from gang_scheduler.placement import Ask, Spot, hold
 from gang_scheduler.quota_book import QuotaBook, amounts_of
 from gang_scheduler.resources import Resources
 from gang_scheduler.victims import Victim, VictimList
@@ -39,22 +39,30 @@ def evict_for(
         fitter: of the pass.
         victims: who may be asked to stop in the pool.
     """
-    amounts = amounts_of(entry.total)
+    amounts = amounts_of(entry.request.least)
     is_within_quota = book.short(entry.queue, soon.pool.name, amounts) is None
-    if is_within_quota and not lacks_storage(entry, soon) and entry.total.gpu_share == 0:
+    is_plain = entry.total.gpu_share == 0 and not _minds_reserve(entry, soon)
+    if is_within_quota and is_plain and not lacks_storage(entry, soon):
         for allowed in fitter.eligible(entry, soon):
-            found = _on_one_node(entry, victims.for_gang(entry, board, book), soon, allowed)
+            found = _on_one_node(entry, victims.for_gang(entry, board, book), soon, allowed, fitter)
             if found is not None:
                 return found
     charged = None if is_within_quota else book.copy()
     return _on_many(entry, victims.for_gang(entry, board, book), soon, charged, fitter)
 
 
+def _minds_reserve(entry: Entry, soon: PoolCapacity) -> bool:
+    """True if CPUs that are free may still be kept for those who will use the GPUs beside them."""
+    if not soon.pool.cpu_reserve_per_gpu:
+        return False
+    return any(not group.each.gpu_count and not group.each.mig for group in entry.request.worker_groups)
+
+
 def _on_one_node(
-    entry: Entry, candidates: Iterator[Victim], soon: PoolCapacity, allowed: int | None
+    entry: Entry, candidates: Iterator[Victim], soon: PoolCapacity, allowed: int | None, fitter: Fitter
 ) -> Eviction | None:
     """The first node, as the victims come cheapest first, that holds the gang once its victims are gone."""
-    asked = entry.total
+    asked = entry.request.least
     mask = soon.usable if allowed is None else allowed & soon.usable
     free: dict[int, Resources] = {}
     on_node: dict[int, list[Victim]] = {}
@@ -71,18 +79,18 @@ def _on_one_node(
             free[number] = free[number] + amount
             on_node.setdefault(number, []).append(victim)
             if asked.fits_in(free[number]):
-                return _sparing(entry, on_node[number], number, free[number], soon)
+                return _sparing(entry, on_node[number], number, free[number], soon, fitter)
     return None
 
 
 def _sparing(
-    entry: Entry, chosen: Sequence[Victim], number: int, free: Resources, soon: PoolCapacity
+    entry: Entry, chosen: Sequence[Victim], number: int, free: Resources, soon: PoolCapacity, fitter: Fitter
 ) -> Eviction | None:
     """Spare, dearest first, each victim on the node without whom the gang still fits."""
     needed = []
     for victim in reversed(chosen):
         part = next(amount for at, amount in victim.parts if at == number)
-        if entry.total.fits_in(free - part):
+        if entry.request.least.fits_in(free - part):
             free = free - part
         else:
             needed.append(victim)
@@ -91,7 +99,12 @@ def _sparing(
     if lacks_power(spots, soon):
         return None
     fit = Fit(spots, soon.nodes[number].compute, ask.counts == _whole(entry))
-    return Eviction(_shrinking(reversed(needed), spots, soon, are_gone=False), fit)
+    then = soon
+    if any(victim.entry.request.is_elastic for victim in needed):
+        then = soon.copy()
+        for victim in needed:
+            _move(victim, then, None, 1)
+    return Eviction(_shrinking(entry, needed[::-1], spots, then, fitter), fit)
 
 
 def _whole(entry: Entry) -> tuple[int, ...]:
@@ -104,7 +117,7 @@ def _on_many(
     """Add victims, cheapest first, until there are slots enough; then see whether the whole gang fits."""
     group = entry.request.worker_groups[0]
     table = soon.table(group.each)
-    slots, amounts, next_try = table.total, amounts_of(entry.total), 0
+    slots, amounts, next_try = table.total, amounts_of(entry.request.least), 0
     free: dict[int, Resources] = {}
     chosen: list[Victim] = []
     for victim in candidates:
@@ -139,7 +152,7 @@ def _verified(
 
 
 def _fit(entry: Entry, then: PoolCapacity, charged: QuotaBook | None, fitter: Fitter) -> Fit | None:
-    amounts = amounts_of(entry.total)
+    amounts = amounts_of(entry.request.least)
     if charged is not None and charged.short(entry.queue, then.pool.name, amounts) is not None:
         return None
     if lacks_storage(entry, then):
@@ -161,10 +174,15 @@ def _least(
     beside = [victim for victim in chosen if not any(number in goes_to for number, _ in victim.parts)]
     there = [victim for victim in chosen if any(number in goes_to for number, _ in victim.parts)]
     needed: list[Victim] = []
-    if charged is None:
+    if (
+        charged is None
+        and not entry.request.storage_gib
+        and not entry.request.storage_gbps
+        and not then.pool.power_cap_w
+    ):
         for victim in beside:
             _move(victim, then, charged, -1)
-    else:  # what they hold of the quota may be needed
+    else:  # what they hold of the quota, the storage or the power may be needed
         there += beside
     for rounds, victim in enumerate(reversed(there)):
         if rounds >= ROUNDS_TO_SPARE:
@@ -177,7 +195,7 @@ def _least(
             needed.append(victim)
         else:
             fit = without
-    return Eviction(_shrinking(reversed(needed), fit.spots, then, are_gone=True), fit)
+    return Eviction(_shrinking(entry, needed[::-1], fit.spots, then, fitter), fit)
 
 
 def _move(victim: Victim, then: PoolCapacity, charged: QuotaBook | None, sign: int) -> None:
@@ -188,26 +206,26 @@ def _move(victim: Victim, then: PoolCapacity, charged: QuotaBook | None, sign: i
 
 
 def _shrinking(
-    victims: Iterator[Victim], spots: Sequence[Spot], then: PoolCapacity, *, are_gone: bool
+    entry: Entry, victims: Sequence[Victim], spots: Sequence[Spot], then: PoolCapacity, fitter: Fitter
 ) -> tuple[Victim, ...]:
-    """An elastic gang is asked to go on with fewer workers if those still fit beside the one it makes room for."""
-    return tuple(
-        Victim(victim.entry, StopReason.SHRINKS, victim.parts)
-        if victim.entry.request.is_elastic and _fits_smaller(victim.entry, spots, then, are_gone)
-        else victim
-        for victim in victims
-    )
+    """An elastic gang is asked to go on with fewer workers if those still fit beside the one it makes room for.
+
+    `then` is the pool without the victims.
+    """
+    if not any(victim.entry.request.is_elastic for victim in victims):
+        return tuple(victims)
+    after = then.copy()
+    hold(entry.request, spots, after)
+    return tuple(_smaller(victim, after, fitter) for victim in victims)
 
 
-def _fits_smaller(entry: Entry, spots: Sequence[Spot], then: PoolCapacity, is_gone: bool) -> bool:
-    fewest = Ask.of(entry.request, is_fewest=True)
-    placement = entry.placement
-    if placement is None or sum(placed.workers for placed in placement.workers) <= sum(fewest.counts):
-        return False
-    after = then
-    if not is_gone:
-        after = then.copy()
-        after.move_gang(entry.request, placement, 1)
-    taken = {number for _, number, _ in spots}
-    beside = as_bits([number not in taken for number in range(len(then.nodes))])
-    return find_spots(fewest, after, beside) is not None
+def _smaller(victim: Victim, after: PoolCapacity, fitter: Fitter) -> Victim:
+    entry, placement = victim.entry, victim.entry.placement
+    fewest = sum(group.fewest for group in entry.request.worker_groups)
+    if placement is None or sum(placed.workers for placed in placement.workers) <= fewest:
+        return victim
+    fit = None if lacks_storage(entry, after) else fitter.fit(entry, after)
+    if fit is None:
+        return victim
+    hold(entry.request, fit.spots, after)
+    return Victim(entry, StopReason.SHRINKS, victim.parts)

@@ -34,14 +34,14 @@ class QuotaHead:
         if end_s <= self._start_s:
             return True
         self._book.charge(entry.queue, pool, amounts, 1)
-        if self._book.short(self.entry.queue, pool, amounts_of(self.entry.total)) is None:
+        if self._book.short(self.entry.queue, pool, amounts_of(self.entry.request.least)) is None:
             return True
         self._book.charge(entry.queue, pool, amounts, -1)
         return False
 
     def _reckon(self) -> float:
         """Free those that hold quota, in the order of their expected ends, until the gang is within it."""
-        asked = amounts_of(self.entry.total)
+        asked = amounts_of(self.entry.request.least)
         now_s, policy = self._board.now_s, self._board.policy
         holders = [(other.end_s(now_s, policy), key, other) for key, other in self._board.holding.items()]
         for end_s, _, other in sorted(holders, key=lambda item: item[:2]):

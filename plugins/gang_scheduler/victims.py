@@ -116,7 +116,7 @@ class VictimList:
         owns = book.has_quota(entry.queue, self._pool)
         if not self._policy.reclaims_quota or not owns:
             return
-        if book.borrows(entry.queue, self._pool, amounts_of(entry.total)):
+        if book.borrows(entry.queue, self._pool, amounts_of(entry.request.least)):
             return
         lenders = [
             queue
