@@ -117,10 +117,6 @@ def test_aged_gang_stays_behind_when_another_has_a_higher_priority() -> None:
 # --- preemption by the order
 
 
-def srsf(**fields: object) -> dict[str, object]:
-    return {"policy": a_policy(order=Order.SRSF, preempts_by_order=True, **fields)}
-
-
 @pytest.mark.parametrize(
     ("ran", "left", "new", "fields", "stops"),
     [
@@ -136,9 +132,8 @@ def test_running_gang_makes_room_when_the_order_puts_it_far_behind(
     ran: float, left: float, new: float, fields: dict[str, object], stops: bool
 ) -> None:
     running = a_running(a_gpu_gang("old/r/t", minutes=ran + left), "n1", ran=ran * MINUTE)
-    settings = srsf() if "preempts_by_order" not in fields else {}
-    settings = {"policy": a_policy(**({"order": Order.SRSF, "preempts_by_order": True} | fields))}
-    plan = planned(a_snapshot(running, waiting("new", minutes=new), nodes=gpu_nodes(1), **settings))
+    policy = a_policy(**({"order": Order.SRSF, "preempts_by_order": True} | fields))
+    plan = planned(a_snapshot(running, waiting("new", minutes=new), nodes=gpu_nodes(1), policy=policy))
     assert plan.stops == ({"old/r/t": StopReason.PREEMPTED} if stops else {})
     assert plan.waits["new/r/t"] is (WaitReason.PREEMPTING if stops else WaitReason.NO_CAPACITY)
 
@@ -155,6 +150,6 @@ def test_running_gang_makes_room_when_it_got_classes_more_service(ran_hours: flo
 
 def test_running_gang_is_left_alone_by_the_order_when_it_had_aged() -> None:
     running = a_running(a_gpu_gang("old/r/t", minutes=999), "n1", queued_spent=timedelta(days=8))
-    settings = {"policy": a_policy(order=Order.SRSF, preempts_by_order=True)}
-    plan = planned(a_snapshot(running, waiting("new", minutes=1), nodes=gpu_nodes(1), **settings))
+    policy = a_policy(order=Order.SRSF, preempts_by_order=True)
+    plan = planned(a_snapshot(running, waiting("new", minutes=1), nodes=gpu_nodes(1), policy=policy))
     assert plan.stops == {}

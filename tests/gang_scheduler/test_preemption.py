@@ -121,6 +121,14 @@ def test_storage_is_freed_when_it_is_what_the_gang_lacks() -> None:
     assert set(planned(snapshot).stops) == {"a/r/t"}
 
 
+def test_storage_is_freed_when_its_holder_stands_elsewhere_than_the_gang_goes() -> None:
+    running = [low("a", "n1", storage_gib=60), low("b", "n2", gpus=4, is_preemptible=False)]
+    snapshot = a_snapshot(*running, high(gpus=4, storage_gib=60), nodes=gpu_nodes(2), pools=(a_pool(storage_gib=100),))
+    plan = planned(snapshot)
+    assert set(plan.stops) == {"a/r/t"}
+    assert "high/r/t" in planned(carried_out(snapshot, plan.actions, MINUTE)).admitted
+
+
 def test_power_is_freed_when_it_is_what_the_gang_lacks() -> None:
     snapshot = a_snapshot(low("a", "n1"), high(), nodes=gpu_nodes(2, watts=1000.0), pools=(a_pool(power_cap_w=1500),))
     plan = planned(snapshot)
