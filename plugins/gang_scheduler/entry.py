@@ -139,7 +139,7 @@ class Entry:
 
         So a gang that runs for D in all is stopped at most log2(D / min_run) + 1 times, however crowded the pool.
         """
-        return self.ran_s(now_s) >= policy.min_run.total_seconds() * 2 ** min(self.stopped_before, 16)
+        return self.ran_s(now_s) >= policy.min_run.total_seconds() * 2.0 ** min(self.stopped_before, 16)
 
     def waited_s(self, now_s: float) -> float:
         """How long it has waited in all; only this ages it, not the time that it ran."""
