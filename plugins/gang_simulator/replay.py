@@ -35,6 +35,10 @@ OnProgress = Callable[[int, int, float], None]
 """Is told how many gangs are over, how many there are, and how many seconds of the trace have passed."""
 
 
+class NoRest(RuntimeError):
+    """The scheduler starts and stops gangs in circles."""
+
+
 class Event(IntEnum):
     """What happens; at one instant in this order."""
 
@@ -208,7 +212,7 @@ class Replay:
             self._apply(decided, now_s)
             if not self._waiting:
                 return
-        raise RuntimeError(
+        raise NoRest(
             f"the scheduler started and stopped gangs {MOST_ROUNDS} times at second {now_s - self._zero_s:g} of the "
             "trace without coming to rest; this is an error in it. Report it with the trace"
         )

@@ -13,6 +13,7 @@ from gang_scheduler.policy import DEFAULT_POLICY, Blocking, Policy
 from gang_simulator.cluster import POOL, Cluster, plain_cluster
 from gang_simulator.faults import Fault
 from gang_simulator.jobs import Job
+from gang_simulator.replay import NoRest
 from gang_simulator.settings import NO_RESTART_COST, PolicyName, ReplaySettings, RestartCost, policy_of
 from gang_simulator.simulation import Simulation, Through, simulate
 
@@ -107,10 +108,14 @@ def test_board_replays_as_the_plan_does_when_anything_happens(
         checkpoint_every=None if every_s is None else timedelta(seconds=every_s),
         seed=seed,
     )
-    fast = simulate(jobs, cluster, how, faults=faults, through=Through.BOARD)
-    slow = simulate(jobs, cluster, how, faults=faults, through=Through.PLAN)
-    assert history(fast) == history(slow)
-    assert fast.replayed.moments == slow.replayed.moments
+    found = []
+    for through in Through:
+        try:
+            simulation = simulate(jobs, cluster, how, faults=faults, through=through)
+            found.append((history(simulation), simulation.replayed.moments))
+        except NoRest as error:  # whether the plan may go in circles is for its own tests; the board goes in the same
+            found.append(([(str(error),)], []))
+    assert found[0] == found[1]
 
 
 def test_default_policy_is_the_schedulers_when_no_file_says_otherwise() -> None:
