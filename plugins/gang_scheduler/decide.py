@@ -20,6 +20,7 @@ from gang_scheduler.preemption import evict_for
 from gang_scheduler.quota_book import QuotaBook, amounts_of
 from gang_scheduler.quota_head import QuotaHead
 from gang_scheduler.resources import Resources
+from gang_scheduler.victims import STOPPABLE
 from gang_scheduler.working_pool import WorkingPool
 
 
@@ -273,7 +274,8 @@ class _Pass:
         """Those that only harvest idle hours stop when their queue closes."""
         for entry in self.board.holding.values():
             queue = self.quotas.queues.get(entry.queue)
-            if queue is not None and queue.harvests_only and not entry.stops and self._closed_window(entry):
+            is_running = entry.state in STOPPABLE and not entry.stops
+            if queue is not None and queue.harvests_only and is_running and self._closed_window(entry):
                 self.decided.stopped.append(Stop(entry, StopReason.WINDOW))
 
     def _grow(self) -> None:

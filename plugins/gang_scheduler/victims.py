@@ -15,7 +15,7 @@ from gang_scheduler.policy import Order
 from gang_scheduler.quota_book import QuotaBook, amounts_of
 from gang_scheduler.resources import Resources
 
-_STOPPABLE = frozenset({GangState.STARTING, GangState.RUNNING})
+STOPPABLE = frozenset({GangState.STARTING, GangState.RUNNING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class VictimList:
         self._capacity = capacity = board.pools[pool]
         for entry in board.holding.values():
             placement = entry.placement
-            if placement is None or placement.pool != pool or entry.stops or entry.state not in _STOPPABLE:
+            if placement is None or placement.pool != pool or entry.stops or entry.state not in STOPPABLE:
                 continue
             if not entry.request.is_preemptible:
                 continue
