@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from heapq import heapify, heappop, heappush
+from math import inf
 
 from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.entry import Entry
@@ -55,6 +56,8 @@ class Board:
         self.waiting_of: dict[Kind, int] = {}
         self.submissions: dict[str, list[int]] = {}
         self.related = 0  # how many of those that wait look at where other gangs stand
+        self.held_priorities: dict[int, int] = {}  # of those who hold capacity, and how many have each
+        self._harvesters = 0
         self._ages_at: list[tuple[float, Key]] = []
 
     @staticmethod
@@ -69,7 +72,7 @@ class Board:
                 board._take_in(view, aside)
         for line in board.lines.values():
             line.sort(key=_place)
-        if board.policy.aged_after is not None:
+        if board.policy.ages_after_s < inf:
             board._ages_at = [(board._age_s(entry), key) for key, entry in board.entries.items() if not entry.is_aged]
             heapify(board._ages_at)
         return board
@@ -134,12 +137,22 @@ class Board:
                 self._leave_line(key, entry)
                 self._wait(key, entry)
 
+    def might_stop_others(self, entry: Entry) -> bool:
+        """False if by the policy nobody who holds capacity could be asked to stop for the gang, whoever it is."""
+        policy, priority = self.policy, entry.request.gang_priority
+        return (
+            policy.ranks_who_runs
+            or (policy.preempts_by_priority and min(self.held_priorities, default=priority) < priority)
+            or (policy.reclaims_quota and entry.queue in self.quotas.queues)
+            or (entry.total.gpu_count > 0 and self._harvesters > 0)
+        )
+
     # --- keeping
 
     def _wait(self, key: Key, entry: Entry) -> None:
         self._note(key, entry)
         insort(self.lines.setdefault(entry.queue, []), (entry.place_in_line, entry), key=_place)
-        if not entry.is_aged and self.policy.aged_after is not None:
+        if not entry.is_aged and self.policy.ages_after_s < inf:
             heappush(self._ages_at, (self._age_s(entry), key))
 
     def _note(self, key: Key, entry: Entry) -> None:
@@ -147,15 +160,20 @@ class Board:
         self.entries[key] = entry
         entry.is_aged = self._age_s(entry) <= self.now_s
         rank = entry.rank(self.now_s, self.policy)
-        entry.place_in_line = (-entry.request.gang_priority, not entry.is_aged, rank, entry.submitted_s, *key)
+        request = entry.request
+        entry.place_in_line = (
+            -request.gang_priority,
+            not entry.is_aged,
+            request.harvests,
+            rank,
+            entry.submitted_s,
+            *key,
+        )
         self.waiting_of[entry.kind] = self.waiting_of.get(entry.kind, 0) + 1
         self.related += _is_related(entry)
 
     def _age_s(self, entry: Entry) -> float:
-        after = self.policy.aged_after
-        if after is None:
-            return float("inf")
-        return entry.waits_since_s + after.total_seconds() - entry.queued_s
+        return entry.waits_since_s + self.policy.ages_after_s - entry.queued_s
 
     def _leave_line(self, key: Key, entry: Entry) -> None:
         line = self.lines[entry.queue]
@@ -168,8 +186,10 @@ class Board:
 
     def _hold(self, key: Key, entry: Entry, placement: Placement) -> None:
         self.holding[key] = entry
-        after = self.policy.aged_after
-        entry.is_aged = after is not None and entry.queued_s >= after.total_seconds()
+        entry.is_aged = entry.queued_s >= self.policy.ages_after_s
+        priority = entry.request.gang_priority
+        self.held_priorities[priority] = self.held_priorities.get(priority, 0) + 1
+        self._harvesters += entry.request.harvests_cpus
         pool = self.pools.get(placement.pool)
         if pool is not None:
             pool.move_gang(entry.request, placement, -1)
@@ -181,6 +201,11 @@ class Board:
         placement = entry.placement
         assert placement is not None
         del self.holding[key]
+        priority = entry.request.gang_priority
+        self.held_priorities[priority] -= 1
+        self._harvesters -= entry.request.harvests_cpus
+        if not self.held_priorities[priority]:
+            del self.held_priorities[priority]
         pool = self.pools.get(placement.pool)
         if pool is not None:
             pool.move_gang(entry.request, placement, 1)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from gang_scheduler.resources import Resources
 
-Kind = tuple[object, ...]
+Kind = str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class NodeWishes:
     excluded: tuple[str, ...] = ()
 
     @property
-    def kind(self) -> Kind:
+    def parts(self) -> tuple[object, ...]:
         """Equal for wishes that mean the same."""
         return (
             self.regions,
@@ -147,6 +147,11 @@ class GangRequest:
         return any(group.fewest < group.workers for group in self.worker_groups)
 
     @cached_property
+    def harvests(self) -> bool:
+        """True if it lives on spare CPUs of GPU nodes: it waits behind all others of its priority, and makes room."""
+        return not self.total.gpu_count and any(group.harvests_cpus for group in self.worker_groups)
+
+    @cached_property
     def workers(self) -> int:
         """Number of workers over all groups."""
         return sum(group.workers for group in self.worker_groups)
@@ -170,18 +175,27 @@ class GangRequest:
         return total
 
     @cached_property
+    def harvests_cpus(self) -> bool:
+        """True if any of its workers use spare CPUs of GPU nodes."""
+        return any(group.harvests_cpus for group in self.worker_groups)
+
+    @cached_property
     def kind(self) -> Kind:
-        """Equal for gangs of one queue that fit, or do not, alike: where one found no room, one behind finds none."""
-        return (
+        """Equal for gangs of one queue that fit, or do not, alike: where one found no room, one behind finds none.
+
+        A text, since its hash is worked out once.
+        """
+        parts = (
             self.gang_queue,
             self.pools,
             tuple((group.each, group.workers, group.fewest, group.harvests_cpus) for group in self.worker_groups),
             self.topology,
-            self.wishes.kind,
+            self.wishes.parts,
             self.storage_gib,
             self.storage_gbps,
             self.deadline if self.fallback_pools else None,
         )
+        return repr(parts)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -11,7 +11,6 @@ from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.entry import Entry
 from gang_scheduler.gang import AttemptKey
 from gang_scheduler.gang_state import GangState
-from gang_scheduler.policy import Order
 from gang_scheduler.quota_book import QuotaBook, amounts_of
 from gang_scheduler.resources import Resources
 
@@ -47,7 +46,7 @@ class VictimList:
         self._policy = board.policy
         self._pool = pool
         self._stopped: set[AttemptKey] = set()
-        ranks = board.policy.preempts_by_order and board.policy.order in (Order.SRSF, Order.LAS)
+        ranks = board.policy.ranks_who_runs
         self._holders: list[_Holder] = []
         self._capacity = capacity = board.pools[pool]
         for entry in board.holding.values():
@@ -158,6 +157,6 @@ def _parts(entry: Entry, capacity: PoolCapacity) -> tuple[tuple[int, Resources],
 
 def _harvests(entry: Entry, capacity: PoolCapacity) -> bool:
     """True if it uses spare CPUs of nodes with GPUs."""
-    if entry.total.gpu_count or not any(group.harvests_cpus for group in entry.request.worker_groups):
+    if entry.total.gpu_count or not entry.request.harvests_cpus:
         return False
     return any(capacity.nodes[number].capacity.gpus for number, _ in _parts(entry, capacity))
