@@ -13,7 +13,7 @@ from gang_scheduler.gang_state import GangState
 from gang_scheduler.resources import Resources
 from gang_scheduler.snapshot import GangView
 from tests.builders import a_gpu_gang, a_gpu_node, a_pool, a_queue, a_quota, a_running, a_snapshot, a_view, gpu_nodes
-from tests.gang_scheduler.planned import planned
+from tests.gang_scheduler.planned import carried_out, planned
 
 MINUTE = timedelta(minutes=1)
 
@@ -144,6 +144,18 @@ def test_harvesters_stop_first_when_a_gpu_gang_lacks_cpus() -> None:
     lower = a_running(a_gpu_gang("low/r/t", gang_priority=-1), "n2")
     plan = planned(a_snapshot(harvester, lower, a_view(a_gpu_gang("a/r/t")), nodes=gpu_nodes(2)))
     assert plan.stops == {"h/r/t": StopReason.PREEMPTED}
+
+
+def test_harvester_stays_when_it_has_the_higher_priority() -> None:
+    harvester = a_running(asking("h", Resources(cpus=60), harvests=True, gang_priority=1), "n1")
+    assert planned(a_snapshot(harvester, a_view(a_gpu_gang("a/r/t")), nodes=gpu_nodes(1))).stops == {}
+
+
+def test_harvester_does_not_come_back_at_once_when_it_made_room() -> None:
+    harvester = a_running(asking("h", Resources(cpus=60), harvests=True), "n1")
+    snapshot = a_snapshot(harvester, a_view(a_gpu_gang("a/r/t")), nodes=gpu_nodes(1))
+    snapshot = carried_out(snapshot, planned(snapshot).actions, MINUTE)
+    assert planned(snapshot).admitted == ["a/r/t"]
 
 
 def test_cpu_gang_stays_when_it_does_not_harvest() -> None:
