@@ -79,7 +79,7 @@ class VictimList:
     def for_gang(self, entry: Entry, board: Board, book: QuotaBook) -> Iterator[Victim]:
         """Who may be asked to stop for the gang, in this order.
 
-        Harvesters of spare CPUs, if it asks GPUs; those whose queue borrowed what its own queue owns, harvesting
+        Harvesters of spare CPUs of no higher priority, if it asks GPUs; those whose queue borrowed what its own queue owns, harvesting
         queues first, then the one with the largest share; lower priorities, lowest first, each by the work that a
         stop would lose; at last those of its own priority that the order puts behind it, farthest behind first.
         """
@@ -93,7 +93,7 @@ class VictimList:
         priority = entry.request.gang_priority
         if entry.total.gpu_count:
             for holder in self._holders:
-                if holder.harvests:
+                if holder.harvests and holder.priority <= priority:
                     yield holder, StopReason.PREEMPTED
         yield from self._who_borrowed(entry, book)
         if self._policy.preempts_by_priority:
@@ -157,6 +157,4 @@ def _parts(entry: Entry, capacity: PoolCapacity) -> tuple[tuple[int, Resources],
 
 def _harvests(entry: Entry, capacity: PoolCapacity) -> bool:
     """True if it uses spare CPUs of nodes with GPUs."""
-    if entry.total.gpu_count or not entry.request.harvests_cpus:
-        return False
-    return any(capacity.nodes[number].capacity.gpus for number, _ in _parts(entry, capacity))
+    return entry.request.harvests and any(capacity.nodes[number].capacity.gpus for number, _ in _parts(entry, capacity))

@@ -164,7 +164,7 @@ def is_simple(request: GangRequest) -> bool:
         len(request.worker_groups) == 1
         and not request.total.gpu_share
         and not request.total.mig
-        and request.wishes.kind == NO_WISHES.kind
+        and request.wishes == NO_WISHES
         and (request.topology is None or not request.topology.is_required)
         and request.total.gpus > 0
     )
