@@ -215,11 +215,15 @@ class _Pass:
         if pool.soon is not None and quotas_soon.short(entry.queue, pool.name, amounts_of(entry.request.least)) is None:
             fit = self.fitter.fit(entry, pool.soon)
             if fit is not None and not lacks_storage(entry, pool.soon) and not lacks_power(fit.spots, pool.soon):
+                if not self._would_be_let_in(entry, pool, fit):
+                    return False
                 self._hold_soon(entry, pool, fit)
                 return True
+        if not self.board.might_stop_others(entry):
+            return False
         soon = pool.capacity if pool.soon is None else pool.soon
         eviction = evict_for(entry, self.board, soon, quotas_soon, self.fitter, pool.victims)
-        if eviction is None:
+        if eviction is None or not self._would_be_let_in(entry, pool, eviction.fit):
             return False
         for victim in eviction.victims:
             self.decided.stopped.append(Stop(victim.entry, victim.reason, entry))
@@ -228,6 +232,14 @@ class _Pass:
             self._soon_quotas().charge(victim.entry.queue, pool.name, amounts_of(held(victim.entry)), -1)
         self._hold_soon(entry, pool, eviction.fit)
         return True
+
+    def _would_be_let_in(self, entry: Entry, pool: WorkingPool, fit: Fit) -> bool:
+        """True if nobody before it would be delayed; else others would stop for nothing, and again and again."""
+        end_s = self._end_s(entry, fit)
+        if pool.delayed_by(entry, fit, end_s) is not None:
+            return False
+        head = self.quota_heads.get(entry.queue)
+        return head is None or head.would_allow(pool.name, amounts_of(entry.request.least), end_s)
 
     def _hold_soon(self, entry: Entry, pool: WorkingPool, fit: Fit) -> None:
         placement = pool.hold_soon(entry, fit)
@@ -272,6 +284,8 @@ class _Pass:
 
     def _close_windows(self) -> None:
         """Those that only harvest idle hours stop when their queue closes."""
+        if not any(queue.harvests_only for queue in self.quotas.queues.values()):
+            return
         for entry in self.board.holding.values():
             queue = self.quotas.queues.get(entry.queue)
             is_running = entry.state in STOPPABLE and not entry.stops

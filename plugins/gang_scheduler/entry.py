@@ -107,7 +107,9 @@ class Entry:
         Past its estimate, or without one, a gang is taken to run as long again as it has (the longer it has run, the
         longer it is likely to go on), and at least a tenth of the estimate, or `assumed_duration`.
         """
-        attained = self.attained_s + self.ran_s(now_s) * self.compute
+        attained = self.attained_s
+        if self.placement is not None:
+            attained += self.ran_s(now_s) * self.compute
         if self.expected_s is None:
             return max(attained, policy.assumed_duration.total_seconds())
         left = self.expected_s - attained

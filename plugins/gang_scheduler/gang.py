@@ -86,7 +86,7 @@ class NodeWishes:
     excluded: tuple[str, ...] = ()
 
     @property
-    def parts(self) -> tuple[object, ...]:
+    def kind(self) -> tuple[object, ...]:
         """Equal for wishes that mean the same."""
         return (
             self.regions,
@@ -190,7 +190,7 @@ class GangRequest:
             self.pools,
             tuple((group.each, group.workers, group.fewest, group.harvests_cpus) for group in self.worker_groups),
             self.topology,
-            self.wishes.parts,
+            self.wishes.kind,
             self.storage_gib,
             self.storage_gbps,
             self.deadline if self.fallback_pools else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from math import inf
 
 
 class Order(StrEnum):
@@ -37,7 +38,8 @@ class Policy:
     that come later; only if they have run `min_run` since they started (twice as long for each time that they were
     stopped before, which also holds for reclaims), and come later by the factor `hysteresis` (SRSF) or by `las_gap`
     classes (LAS).
-    `aged_after`: who has waited so long goes before all others of its priority, and is not preempted by order; None
+    `aged_after`: who has waited so long goes before all others of its priority, and is not preempted by order; with
+    `sjf`, `srsf` and `las` only, since with the other orders everybody's turn comes. None
     is never. `las_first` and `las_factor` are the classes of attained GPU time: below the first, then each wider by
     the factor. A running gang of unknown duration is taken to run as long again as it has, and at least
     `assumed_duration`. `usage_half_life` is that of the usage history of queues.
@@ -59,6 +61,18 @@ class Policy:
     assumed_duration: timedelta = timedelta(hours=1)
     usage_half_life: timedelta = timedelta(days=7)
     reservation_depth: int = 64  # of conservative blocking
+
+    @property
+    def ages_after_s(self) -> float:
+        """After how many seconds of waiting a gang has aged; infinite if none does."""
+        if self.aged_after is None or self.order in (Order.DUE, Order.FIFO):
+            return inf
+        return self.aged_after.total_seconds()
+
+    @property
+    def ranks_who_runs(self) -> bool:
+        """True if who runs may be stopped for one of its own priority that comes first in the order."""
+        return self.preempts_by_order and self.order in (Order.SRSF, Order.LAS)
 
     def far_behind(self, rank: float) -> float:
         """The least rank of running gangs that one of this rank may take the place of."""

@@ -25,19 +25,28 @@ class QuotaHead:
 
     def allows(self, entry: Entry, pool: str, amounts: Mapping[str, float], end_s: float) -> bool:
         """True if a gang of the queue that holds so much until `end_s` does not delay it; then it counts as let in."""
+        is_allowed = self.would_allow(pool, amounts, end_s)
+        if is_allowed and pool == self._pool and end_s > self._starts_at_s():
+            self._book.charge(entry.queue, pool, amounts, 1)
+        return is_allowed
+
+    def would_allow(self, pool: str, amounts: Mapping[str, float], end_s: float) -> bool:
+        """The same, without counting it."""
         if pool != self._pool:
             return True
         if self._blocking is Blocking.HEAD:
             return False
+        if end_s <= self._starts_at_s():
+            return True
+        self._book.charge(self.entry.queue, pool, amounts, 1)
+        is_within = self._book.short(self.entry.queue, pool, amounts_of(self.entry.request.least)) is None
+        self._book.charge(self.entry.queue, pool, amounts, -1)
+        return is_within
+
+    def _starts_at_s(self) -> float:
         if self._start_s is None:
             self._start_s = self._reckon()
-        if end_s <= self._start_s:
-            return True
-        self._book.charge(entry.queue, pool, amounts, 1)
-        if self._book.short(self.entry.queue, pool, amounts_of(self.entry.request.least)) is None:
-            return True
-        self._book.charge(entry.queue, pool, amounts, -1)
-        return False
+        return self._start_s
 
     def _reckon(self) -> float:
         """Free those that hold quota, in the order of their expected ends, until the gang is within it."""

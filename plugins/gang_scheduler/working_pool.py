@@ -51,21 +51,22 @@ class WorkingPool:
 
     def beside_reservations(self, entry: Entry, fit: Fit, end_s: float) -> tuple[Fit, Entry | None]:
         """The spots, or others, where the gang delays no reservation; else for whom it has to wait."""
-        self._reserve()
-        before = self._delayed(entry, fit, end_s)
+        before = self.delayed_by(entry, fit, end_s)
         if before is None:
             return fit, None
         elsewhere = ~0
         for reservation in self._reservations:
             elsewhere &= ~reservation.nodes
         other = self._fitter.fit(entry, self.capacity, within=elsewhere & self.capacity.usable)
-        if other is None or self._delayed(entry, other, end_s) is not None:
+        if other is None or self.delayed_by(entry, other, end_s) is not None:
             return fit, before
         if self.soon is not None and not still_fits(entry, other.spots, self.soon):
             return fit, before
         return other, None
 
-    def _delayed(self, entry: Entry, fit: Fit, end_s: float) -> Entry | None:
+    def delayed_by(self, entry: Entry, fit: Fit, end_s: float) -> Entry | None:
+        """Whose reservation would be delayed by the gang at these spots until then; None if nobody's."""
+        self._reserve()
         return next((kept.entry for kept in self._reservations if not kept.allows(entry, fit.spots, end_s)), None)
 
     def _reserve(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import IntEnum
 from heapq import heappop, heappush
+from math import inf
 
 from gang_scheduler.actions import Requeue
 from gang_scheduler.gang import Placement
@@ -247,9 +248,9 @@ class Replay:
     def _wait(self, gang: SimGang, now_s: float) -> None:
         self._waiting.add(gang)
         self._waiting_gpus += gang.job.gpus
-        after = self._settings.policy.aged_after
-        if after is not None:
-            ages_s = instant(now_s + after.total_seconds() - gang.queued_s)
+        after_s = self._settings.policy.ages_after_s
+        if after_s < inf:
+            ages_s = instant(now_s + after_s - gang.queued_s)
             if ages_s > now_s:
                 self._push(ages_s, Event.LOOK, (gang, gang.attempt))
 
