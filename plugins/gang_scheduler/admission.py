@@ -40,7 +40,7 @@ def admit(waiting: Sequence[GangView], snapshot: Snapshot, decided: Iterable[Att
         if not view.holds_capacity and (view.request.gang_id, view.submission) not in views
     ]
     board = Board.of(snapshot, without=aside)
-    decisions = decide(board, _held_back(views, snapshot))
+    decisions = decide(board, held_back(views, snapshot))
     settled = frozenset(decided)
     actions: list[Action] = [_grant(admission) for admission in decisions.admitted]
     actions += [_stop(stop) for stop in decisions.stopped if stop.entry.key not in settled]
@@ -68,7 +68,7 @@ def _waits(board: Board, decisions: Decisions, views: Mapping[Key, GangView], ad
     return waits
 
 
-def _held_back(views: Mapping[Key, GangView], snapshot: Snapshot) -> dict[Key, Obstacle]:
+def held_back(views: Mapping[Key, GangView], snapshot: Snapshot) -> dict[Key, Obstacle]:
     """Those that can't be admitted now for a reason of their own, so that nobody waits behind them."""
     first: dict[str, int] = {}
     for view in snapshot.gangs:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from gang_scheduler.actions import WaitReason
-from gang_scheduler.admission import why_never
+from gang_scheduler.admission import held_back, why_never
 from gang_scheduler.board import Board, Key
 from gang_scheduler.decide import Obstacle, decide
 from gang_scheduler.gang import GangRequest, Placement
@@ -104,7 +104,7 @@ def _advance(board: Board) -> bool:
     policy = board.policy
     ends = [(entry.end_s(board.now_s, policy), key) for key, entry in board.holding.items()]
     later = [entry.not_before_s for entry in board.entries.values() if entry.not_before_s > board.now_s]
-    moments = [end_s for end_s, _ in ends] + later
+    moments = [end_s for end_s, _ in ends] + later + _edges(board)
     if not moments:
         return False
     board.now_s = max(board.now_s, min(moments))
@@ -112,6 +112,13 @@ def _advance(board: Board) -> bool:
     for key in over:
         board.drop(board.holding[key])
     return True
+
+
+def _edges(board: Board) -> list[float]:
+    """When the windows of queues with gangs open or close next."""
+    names = {name for name, line in board.lines.items() if line} | {entry.queue for entry in board.holding.values()}
+    queues = [board.quotas.queues[name] for name in sorted(names) if name in board.quotas.queues]
+    return [window.next_edge(board.now).timestamp() for queue in queues for window in queue.windows]
 
 
 def dry_run(request: GangRequest, snapshot: Snapshot) -> DryRun:
@@ -125,7 +132,8 @@ def dry_run(request: GangRequest, snapshot: Snapshot) -> DryRun:
     view = GangView(request, submission, 0, GangState.QUEUED, snapshot.now, snapshot.now)
     asked = replace(snapshot, gangs=(*snapshot.gangs, view))
     board = Board.of(asked)
-    decisions = decide(board)
+    views = {(other.request.gang_id, other.submission): other for other in asked.gangs if not other.holds_capacity}
+    decisions = decide(board, held_back(views, asked))
     for admission in decisions.admitted:
         if admission.entry.key == view.key:
             placed = admission.placement

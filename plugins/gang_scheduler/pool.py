@@ -29,6 +29,12 @@ class DailyWindow:
             return self.from_hour <= hour < self.until_hour
         return hour >= self.from_hour or hour < self.until_hour
 
+    def next_edge(self, at: datetime) -> datetime:
+        """When it opens or closes next, after the instant."""
+        midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
+        hours = [day * 24 + hour for day in (0, 1) for hour in (self.from_hour, self.until_hour)]
+        return min(edge for edge in (midnight + timedelta(hours=hour) for hour in hours) if edge > at)
+
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
