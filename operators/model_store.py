@@ -1,10 +1,17 @@
-"""Keeps registered models apart from run folders, which may be pruned."""
+"""Keeps registered models apart from run folders, which may be pruned, and finds a model in either."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from pathlib import Path
+
+MANIFEST = "manifest.json"  # of an exported model; the trainer writes it last
+
+
+def find_model(trained: Path, store: Path, digest: str) -> Path | None:
+    """Where a model lies now: where it was trained, else its copy in the store; None if both are gone."""
+    return next((folder for folder in (trained, store / digest) if (folder / MANIFEST).is_file()), None)
 
 
 def keep_model(source: str | Path, store: Path, digest: str) -> Path:

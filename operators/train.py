@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import Context
@@ -11,9 +12,11 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from pydantic import ValidationError
 
 from gang_ledgers.ledger import GangRecord
+from operators import places
 from operators.champion_pin import pinned_champion
 from operators.gang import TEMPLATED, GangOperator, GangWork, gang_id_of
 from operators.gangs import using_gangs
+from operators.model_store import MANIFEST, find_model
 from operators.params import TrainingParams
 from operators.registries import day_start, registry
 from training.code_version import code_version
@@ -26,7 +29,7 @@ class TrainOperator(GangOperator):
     """Trains on the window that ends the day before the interval, warm-started from the champion as of the interval.
 
     What the RunSpec holds and is not given here comes from the run's parameters (`TrainingParams`). A run whose RunSpec
-    has been trained before, here or in another run, returns that model.
+    has been trained before, here or in another run, returns that model, from its run folder or from the models kept.
 
     Returns ids and places: the gang, the model, the champion it started from, and what it has seen.
 
@@ -60,13 +63,17 @@ class TrainOperator(GangOperator):
         return GangWork(spec.to_json(), spec.digest(), COMMAND, asked_with=str(self.data["asked_with"]))
 
     def outcome(self, record: GangRecord, context: Context) -> dict[str, Any]:  # noqa: ARG002 - the base class's
-        """Where the model is, what it is called, and what it and its champion have seen."""
+        """Where the model is, what it is called, and what it and its champion have seen.
+
+        Raises:
+            AirflowFailException: the model of a training that was done before is gone.
+        """
         spec = RunSpec.model_validate_json(record.request.run_spec_json)
         return {
             "gang_id": record.gang_id,
             "submission": record.submission,
             "recipe": self.recipe,
-            "model_uri": record.result["model_dir"],
+            "model_uri": str(self._model_of(record)),
             "model_digest": record.result["model_digest"],
             "champion": spec.warm_start.model_dump(mode="json") if spec.warm_start else None,
             "run_spec_digest": spec.digest(),
@@ -74,6 +81,17 @@ class TrainOperator(GangOperator):
             "data_from": spec.partitions[0].date.isoformat(),
             "data_until": spec.data_until.isoformat(),
         }
+
+    def _model_of(self, record: GangRecord) -> Path:
+        trained, digest = Path(record.result["model_dir"]), str(record.result["model_digest"])
+        store = places.models_dir() / self.recipe
+        if found := find_model(trained, store, digest):
+            return found
+        raise AirflowFailException(
+            f"{self.recipe}: this training was done before, and its result is known, but the model {digest[:12]} is "
+            f"gone: {MANIFEST} was looked for in {trained} and in {store / digest}. Bring one of the folders back, or "
+            f"clear task {self.task_id!r} without the tasks before it, which trains again."
+        )
 
     def _run_spec(self, context: Context) -> RunSpec:
         params = TrainingParams.read(context["params"])

@@ -123,17 +123,48 @@ def test_parameters_that_do_not_agree_are_refused_with_the_rule(registry: Regist
         spec_of(data, a_context(ti, global_batch_size=100), workers=3)
 
 
-def test_what_it_returns_is_ids_and_places(registry: Registry, ti: Any, data: Any) -> None:
+def a_result(model_dir: Path) -> dict[str, str]:
+    return {"model_dir": str(model_dir), "model_digest": "w" * 64}
+
+
+def a_model_folder(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{}")
+    return folder
+
+
+def outcome_of(operator: TrainOperator, context: Any, result: dict[str, str]) -> dict[str, Any]:
+    request, claim = operator._request(context)
+    gang_id = request.gang_id
+    return operator.outcome(
+        GangRecord(gang_id, 3, 1, GangState.SUCCEEDED, request, "/runs", claim.owner, day(20), result=result), context
+    )
+
+
+def test_what_it_returns_is_ids_and_places(registry: Registry, ti: Any, data: Any, home: Path) -> None:
     registry.promoted = [a_model(2, day(4), "b" * 64)]
     operator = TrainOperator(task_id="task", recipe="flights", data=data, workers=2)
-    request, claim = operator._request(a_context(ti))
-    result = {"model_dir": "/runs/model", "model_digest": "w" * 64}
-    record = GangRecord(
-        request.gang_id, 3, 1, GangState.SUCCEEDED, request, "/runs", claim.owner, day(20), result=result
-    )
-    output = operator.outcome(record, a_context(ti))
-    assert output["gang_id"] == request.gang_id
-    assert (output["submission"], output["model_uri"], output["model_digest"]) == (3, "/runs/model", "w" * 64)
+    context = a_context(ti)
+    folder = a_model_folder(home / "runs" / "model")
+    output = outcome_of(operator, context, a_result(folder))
+    assert output["gang_id"].endswith("/task")
+    assert (output["submission"], output["model_uri"], output["model_digest"]) == (3, str(folder), "w" * 64)
     assert output["champion"]["model_id"] == "2"
-    assert output["run_spec_digest"] == request.run_spec_digest
+    assert output["run_spec_digest"] == operator.work(context).digest
     assert (output["data_from"], output["data_until"]) == ("2013-01-02", "2013-01-04")
+
+
+def test_a_model_whose_run_folder_is_gone_is_taken_from_the_store(
+    registry: Registry, ti: Any, data: Any, home: Path
+) -> None:
+    operator = TrainOperator(task_id="task", recipe="flights", data=data, workers=2)
+    kept = a_model_folder(home / "models" / "flights" / ("w" * 64))
+    assert outcome_of(operator, a_context(ti), a_result(home / "runs" / "pruned"))["model_uri"] == str(kept)
+
+
+def test_a_model_that_is_gone_is_an_error_that_says_where_and_what_to_do(
+    registry: Registry, ti: Any, data: Any, home: Path
+) -> None:
+    operator = TrainOperator(task_id="task", recipe="flights", data=data, workers=2)
+    with pytest.raises(AirflowFailException, match=r"wwwwwwwwwwww is gone: .*/runs/pruned and in .*clear task 'task'"):
+        outcome_of(operator, a_context(ti), a_result(home / "runs" / "pruned"))
