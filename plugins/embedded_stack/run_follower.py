@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from embedded_stack.airflow_api import AirflowApi, ApiRefused, ApiUnreachable, quoted
 from embedded_stack.errors import StackError
+from embedded_stack.gang_watch import GangWatch
+from gang_controller.wiring import NotWired
+from gang_ledgers.ledger import LedgerError
 
 PARSE_LIMIT_S = 120.0
 # How long the scheduler may take to start the run that is due when a DAG is switched on.
@@ -42,11 +47,12 @@ class FollowedRun:
 
 @dataclass
 class RunFollower:
-    """Waits in whatever thread calls it; `stop` ends the waiting."""
+    """Waits in whatever thread calls it; `stop` ends the waiting. `gangs` tells how those of deferred tasks get on."""
 
     api: AirflowApi
     say: Callable[[str], None]
     stop: threading.Event
+    gangs: GangWatch | None = None
     _was_off: dict[str, bool] = field(default_factory=dict)
 
     def run(self, dag_id: str, conf: Mapping[str, Any], parsed_since: datetime) -> FollowedRun | None:
@@ -139,6 +145,7 @@ class RunFollower:
             seconds = time.monotonic() - started_s
             for task in sorted(tasks, key=lambda task: str(task["start_date"] or "9")):
                 self._tell_change(task, seen, seconds)
+            self._tell_gangs(f"{dag_id}/{run_id}", tasks, seconds)
             if state in FINISHED:
                 failed = [task for task in tasks if task["state"] == "failed"]
                 results = {task["task_id"]: self._result(path, task) for task in tasks if task["state"] == "success"}
@@ -156,6 +163,17 @@ class RunFollower:
             name = key[0] if key[1] < 0 else f"{key[0]}[{key[1]}]"
             took = f" after {task['duration']:.1f} s" if task["duration"] and state in FINISHED else ""
             self.say(f"  {seconds:6.1f} s  {name}: {state}{took}{tries}")
+
+    def _tell_gangs(self, run: str, tasks: Sequence[Mapping[str, Any]], seconds: float) -> None:
+        """Tell how the gangs get on that deferred tasks wait for; a ledger that can't be asked is asked again later."""
+        if self.gangs is None:
+            return
+        ids = [_gang_id(run, task) for task in tasks if task["state"] == "deferred"]
+        try:
+            for gang_id, line in self.gangs.lines(ids, time.monotonic()):
+                self.say(f"  {seconds:6.1f} s  {gang_id.removeprefix(run + '/')}: {line}")
+        except (LedgerError, NotWired, SQLAlchemyError):
+            return
 
     def _result(self, path: str, task: Mapping[str, Any]) -> Any:
         entry = f"{path}/taskInstances/{quoted(str(task['task_id']))}/xcomEntries/return_value"
@@ -180,6 +198,12 @@ class RunFollower:
             return f"{where}; its log could not be read ({error})"
         lines = [line for event in events for line in _lines_of(event)]
         return f"{where}:\n" + "\n".join(lines[-SHOWN_LOG_LINES:])
+
+
+def _gang_id(run: str, task: Mapping[str, Any]) -> str:
+    """The id of the gang that a task asks for, if it asks for one (docs/contracts.md, "Training process")."""
+    mapped = f"/{task['map_index']}" if task["map_index"] >= 0 else ""
+    return f"{run}/{task['task_id']}{mapped}"
 
 
 def _lines_of(event: Any) -> list[str]:

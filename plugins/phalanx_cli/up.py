@@ -15,10 +15,11 @@ from embedded_stack import airflow_settings, background
 from embedded_stack.airflow_api import AirflowApi
 from embedded_stack.errors import StackError
 from embedded_stack.foreground import Session, serve
+from embedded_stack.gang_watch import GangWatch
 from embedded_stack.launcher import Launcher, Options, home_of
 from embedded_stack.run_follower import FollowedRun, RunFollower, conf_of, read_metrics
 from embedded_stack.state_folder import StateFolder
-from gang_controller.wiring import open_registry
+from gang_controller.wiring import open_ledger, open_registry
 from model_registry.registry import UnknownModel
 from phalanx_cli.output import Home, Json, fail, print_facts, print_json, say, teller
 
@@ -124,8 +125,10 @@ class RunOfDag:
     def follow(self, address: str, folder: StateFolder, stop: threading.Event, speaker: Speaker) -> None:
         """Trigger it, follow it to its end and show what came of it."""
         api = AirflowApi(address, *airflow_settings.login(folder))
-        follower = RunFollower(api, speaker.tell, stop)
-        self.ended = follower.run(self._dag_id, self._conf, self._parsed_since)
+        with closing(open_ledger(folder.home)) as ledger:
+            gangs = None if self._as_json else GangWatch(ledger.states)
+            follower = RunFollower(api, speaker.tell, stop, gangs)
+            self.ended = follower.run(self._dag_id, self._conf, self._parsed_since)
         if self.ended is None:
             return
         facts = {"state": self.ended.state, "seconds": round(self.ended.seconds, 1), "link": self.ended.link}
