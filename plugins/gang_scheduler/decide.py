@@ -226,10 +226,7 @@ class _Pass:
         if eviction is None or not self._would_be_let_in(entry, pool, eviction.fit):
             return False
         for victim in eviction.victims:
-            self.decided.stopped.append(Stop(victim.entry, victim.reason, entry))
-            pool.victims.stop(victim)
-            pool.free_soon(victim.entry)
-            self._soon_quotas().charge(victim.entry.queue, pool.name, amounts_of(held(victim.entry)), -1)
+            self._stop(victim.entry, victim.reason, entry)
         self._hold_soon(entry, pool, eviction.fit)
         return True
 
@@ -290,7 +287,17 @@ class _Pass:
             queue = self.quotas.queues.get(entry.queue)
             is_running = entry.state in STOPPABLE and not entry.stops
             if queue is not None and queue.harvests_only and is_running and self._closed_window(entry):
-                self.decided.stopped.append(Stop(entry, StopReason.WINDOW))
+                self._stop(entry, StopReason.WINDOW)
+
+    def _stop(self, entry: Entry, reason: StopReason, made_for: Entry | None = None) -> None:
+        """Ask it to stop, once; its capacity and quota will be free."""
+        self.decided.stopped.append(Stop(entry, reason, made_for))
+        assert entry.placement is not None
+        pool = self.pools.get(entry.placement.pool)
+        if pool is not None:
+            pool.victims.stop(entry)
+            pool.free_soon(entry)
+        self._soon_quotas().charge(entry.queue, entry.placement.pool, amounts_of(held(entry)), -1)
 
     def _grow(self) -> None:
         """Where nobody waits any more, elastic gangs get what is left: those just let in now, others by a restart."""

@@ -72,16 +72,17 @@ class VictimList:
         by_rank = [holder for holder in self._holders if ranks and holder.has_run and not holder.entry.is_aged]
         self._by_rank = sorted(by_rank, key=lambda holder: (-holder.rank, holder.entry.key))
 
-    def stop(self, victim: Victim) -> None:
-        """The victim is asked to stop: nobody needs to ask again."""
-        self._stopped.add(victim.entry.key)
+    def stop(self, entry: Entry) -> None:
+        """It is asked to stop: nobody needs to ask again."""
+        self._stopped.add(entry.key)
 
     def for_gang(self, entry: Entry, board: Board, book: QuotaBook) -> Iterator[Victim]:
         """Who may be asked to stop for the gang, in this order.
 
-        Harvesters of spare CPUs of no higher priority, if it asks GPUs; those whose queue borrowed what its own queue owns, harvesting
-        queues first, then the one with the largest share; lower priorities, lowest first, each by the work that a
-        stop would lose; at last those of its own priority that the order puts behind it, farthest behind first.
+        Harvesters of spare CPUs of no higher priority, if it asks GPUs; those whose queue borrowed what its own queue
+        owns, harvesting queues first, then the one with the largest share; lower priorities, lowest first, each by the
+        work that a stop would lose; at last those of its own priority that the order puts behind it, farthest behind
+        first.
         """
         told = set(self._stopped)
         for holder, reason in self._in_turn(entry, board, book):
