@@ -196,7 +196,7 @@ class PoolCapacity:
 
     def _bucket(self, number: int) -> int:
         has_gpus = self.nodes[number].capacity.gpus
-        return max(0, min(BUCKETS - 1, self._gpus[number] if has_gpus else int(self._cpus[number])))
+        return max(0, min(BUCKETS - 1, self._gpus[number] if has_gpus else int(self._cpus[number] + TINY)))
 
     # --- moving
 

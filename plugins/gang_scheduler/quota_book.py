@@ -71,7 +71,8 @@ class QuotaBook:
         used = self._used.setdefault(queue, {})
         for resource, amount in amounts.items():
             flavour = (pool, resource)
-            used[flavour] = used.get(flavour, 0.0) + sign * amount
+            # Rounded, so that what came and went leaves nothing behind by which one queue would seem to hold more.
+            used[flavour] = round(used.get(flavour, 0.0) + sign * amount, 9)
         self._gangs[queue] = self._gangs.get(queue, 0) + sign
 
     def used(self, queue: str, flavour: Flavour) -> float:

@@ -115,7 +115,7 @@ def some_worker(chance: Random) -> Resources:
         case 1:
             return Resources(1.0, mig=pick([(("1g", 1),), (("1g", 2),), (("3g", 1),)]))
         case 2:
-            return Resources(pick([0.5, 2.0, 4.0]), pick([0.0, 8.0]), 0, pick([0.0, 10.0]))
+            return Resources(pick([0.1, 0.7, 2.0, 4.0]), pick([0.0, 8.0]), 0, pick([0.0, 10.0]))
         case _:
             return Resources(pick([0.5, 1.0, 2.0]), pick([0.0, 8.0]), pick([1, 1, 2, 4]))
 
