@@ -84,8 +84,11 @@ class WorkingPool:
                 self._reservations.append(made)
 
     def add_head(self, entry: Entry, deepest: int) -> bool:
-        """Want a reservation for the gang, if there are not that many; True if it will get one."""
-        if len(self._heads) + len(self._reservations) >= deepest:
+        """Want a reservation for the gang, if there are not that many; True if it will get one.
+
+        One that would not even fit into the empty pool gets none: it would keep the place of the next in line.
+        """
+        if len(self._heads) + len(self._reservations) >= deepest or not self.holds_when_empty(entry):
             return False
         self._heads.append(entry)
         return True
@@ -130,8 +133,11 @@ class WorkingPool:
 
     def holds_when_empty(self, entry: Entry) -> bool:
         """True if the gang would find room if nobody else were here: only then it may keep others waiting."""
-        empty = PoolCapacity(self.capacity.pool, self.capacity.nodes)
-        return self._fitter.fit(entry, empty) is not None
+        return self._fitter.fit(entry, self._empty) is not None
+
+    @cached_property
+    def _empty(self) -> PoolCapacity:
+        return PoolCapacity(self.capacity.pool, self.capacity.nodes)
 
     @cached_property
     def victims(self) -> VictimList:

@@ -70,7 +70,7 @@ RULES = [
     Rule("who ends in time may pass", "reservation", "return end_s <= self.start_s or still_fits(entry, spots, self.capacity)", "return still_fits(entry, spots, self.capacity)", "test_backfill"),
     Rule("an unknown duration might be any", "decide", 'return float("inf")\n', "return self.board.now_s\n", "test_backfill"),
     Rule("conservative: everybody has a reservation", "decide", "deepest = 1 if blocking is Blocking.EASY else self.policy.reservation_depth", "deepest = 1", "test_backfill"),
-    Rule("who never fits blocks nobody", "working_pool", "return self._fitter.fit(entry, empty) is not None", "return True", "test_backfill"),
+    Rule("who never fits blocks nobody", "working_pool", "return self._fitter.fit(entry, self._empty) is not None", "return True", "test_backfill"),
     Rule("held by a person", "admission", "    if view.is_held:\n", "    if False:\n", "test_waits"),
     # who stops for whom
     Rule("only lower priorities stop", "victims", "if holder.priority >= priority:", "if False:", "test_preemption"),

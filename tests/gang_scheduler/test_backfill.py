@@ -136,6 +136,13 @@ def test_backfilled_gangs_share_what_is_free_until_the_reservation_when_there_ar
     assert planned(a_snapshot(*gangs, nodes=gpu_nodes(2))).admitted == ["small-0/r/t", "small-1/r/t"]
 
 
+def test_next_in_line_has_the_reservation_when_the_first_could_never_start() -> None:
+    never = waiting("never", waited=90, minutes=1, workers=9)
+    gangs = (HELD, never, FIRST, waiting("second", waited=1, minutes=31))
+    plan = planned(a_snapshot(*gangs, nodes=gpu_nodes(2), policy=a_policy(order=Order.FIFO)))
+    assert plan.admitted == []
+
+
 def test_gang_waits_behind_nobody_when_the_first_could_never_start() -> None:
     gangs = (HELD, waiting("first", waited=50, minutes=60, workers=9), waiting("second", waited=1, minutes=999))
     for blocking in Blocking:
