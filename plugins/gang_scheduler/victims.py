@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gang_scheduler.actions import StopReason
-from gang_scheduler.board import Board
+from gang_scheduler.board import Board, held
 from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.entry import Entry
 from gang_scheduler.gang import AttemptKey
@@ -133,7 +133,7 @@ class VictimList:
                 if holder.entry.key in self._stopped or not self._may_be_reclaimed(holder, entry, queue.harvests_only):
                     continue
                 yield holder, StopReason.RECLAIMED
-                left.charge(queue.name, self._pool, amounts_of(holder.entry.total), -1)
+                left.charge(queue.name, self._pool, amounts_of(held(holder.entry)), -1)
                 if not left.borrows(queue.name, self._pool):
                     break
 

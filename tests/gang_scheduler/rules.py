@@ -28,7 +28,7 @@ RULES = [
     Rule("srsf: weighed by size", "entry", "self.remaining_s(now_s, policy) * self.size", "self.remaining_s(now_s, policy)", "test_order"),
     Rule("las: what it got counts", "entry", "service_class(self.attained_s + self.ran_s(now_s)", "service_class(0.0", "test_order"),
     Rule("fair: the least share first", "line", "book.share(self._name) if self._is_fair else 0.0", "0.0", "test_fair_share"),
-    Rule("own quota before borrowing", "line", "book.borrows(self._name, pool, amounts_of(entry.request.least))", "False", "test_preemption"),
+    Rule("own quota before borrowing", "line", "book.borrows(self._name, pool, amounts_of(entry.request.least))", "False", "test_fair_share"),
     Rule("shares are weighted", "quota_book", "/ view.weight if view.weight > 0", "/ 1.0 if view.weight > 0", "test_fair_share"),
     Rule("history counts", "quota_book", "dominant + view.usage / self._history_per_share", "dominant", "test_fair_share"),
     # what a queue may hold

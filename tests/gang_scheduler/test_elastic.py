@@ -152,6 +152,19 @@ def test_elastic_gang_may_preempt_when_only_its_fewest_workers_are_within_the_qu
     assert plan.stops == {"held/r/t": StopReason.PREEMPTED}
 
 
+def test_no_more_is_reclaimed_of_an_elastic_borrower_than_it_holds() -> None:
+    """Each holds 3 of the 8 that it asks: of the 6 borrowed, 4 are wanted back, so both have to give."""
+    held = [
+        a_running(a_gpu_gang(f"e{number}/r/t", workers=8, gpus=1, min_workers=3, gang_queue="a"), *("n1",) * 3)
+        for number in range(2)
+    ]
+    other = a_running(a_gpu_gang("kept/r/t", gpus=2, gang_queue="b"), "n1")
+    queues = (a_queue("a", a_quota(0), cohort="all"), a_queue("b", a_quota(8), cohort="all"))
+    waiting = a_view(a_gpu_gang("b/r/t", gpus=6, gang_queue="b"))
+    plan = planned(a_snapshot(*held, other, waiting, nodes=gpu_nodes(1), queues=queues))
+    assert set(plan.stops) == {"e0/r/t", "e1/r/t"}
+
+
 def snapshot_settles(snapshot: Snapshot, rounds: int = 6) -> bool:
     for _ in range(rounds):
         plan = planned(snapshot)
