@@ -1,4 +1,4 @@
-"""What the tests of gangs ask of a run of the held DAG: start it, see it progress, and prove what its ledger says."""
+"""What tests of gangs ask of a DAG run with one gang: start it, see it progress, and prove what its ledger says."""
 
 from __future__ import annotations
 
@@ -33,21 +33,34 @@ def value_after(steps: int) -> str:
 
 @dataclass
 class GangRun:
-    """One run of the held DAG and its gang."""
+    """One run and the gang of its task "train"; of the held DAG, if no other is named."""
 
     api: AirflowApi
     home: Path
     run_id: str
+    dag_id: str = DAG_ID
 
     @property
     def gang_id(self) -> str:
         """The id of its gang."""
-        return f"{DAG_ID}/{self.run_id}/train"
+        return f"{self.dag_id}/{self.run_id}/train"
 
     @classmethod
-    def start(cls, api: AirflowApi, home: Path, **conf: Any) -> GangRun:
+    def start(cls, api: AirflowApi, home: Path, dag_id: str = DAG_ID, **conf: Any) -> GangRun:
         """Trigger a run."""
-        return cls(api, home, api.trigger(DAG_ID, **conf))
+        return cls(api, home, api.trigger(dag_id, **conf), dag_id)
+
+    def train_again(self) -> int:
+        """Clear the task alone after its success, which trains from scratch; returns the new submission's number."""
+        before = self.record()
+        assert before is not None
+        self.api.clear(self.dag_id, self.run_id, ["train"])
+        wait_for(
+            lambda: (now := self.record()) and now.submission > before.submission,
+            f"{self.gang_id} is asked for anew",
+            120,
+        )
+        return before.submission + 1
 
     def record(self) -> GangRecord | None:
         """What the ledger says of the gang now."""
@@ -75,15 +88,15 @@ class GangRun:
 
     def wait(self, expect: str = "success", within_s: float = 240) -> None:
         """Wait for the end of the run."""
-        self.api.wait_run(DAG_ID, self.run_id, within_s, expect)
+        self.api.wait_run(self.dag_id, self.run_id, within_s, expect)
 
     def task(self) -> dict[str, Any]:
         """The task instance as Airflow has it."""
-        return self.api.tasks(DAG_ID, self.run_id)["train"]
+        return self.api.tasks(self.dag_id, self.run_id)["train"]
 
     def log(self, try_number: int = 1) -> str:
         """The task's log."""
-        return self.api.log(DAG_ID, self.run_id, "train", try_number)
+        return self.api.log(self.dag_id, self.run_id, "train", try_number)
 
     def result(self, submission: int = 1) -> dict[str, Any]:
         """What the program left as its result."""

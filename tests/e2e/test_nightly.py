@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 from airflow_api import AirflowApi, wait_for
-from gang_processes import of_home
 
 from gang_controller.wiring import open_ledger, open_registry
-from gang_ledgers.ledger import GangRecord
-from training import heartbeat
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 DAG_ID = "nightly_retraining"
@@ -119,40 +116,3 @@ def test_a_backfill_newest_first_never_shows_a_model_the_day_it_is_compared_on(a
             assert seen_until.date() <= date.fromisoformat(data["day"])
     registry.close()
     assert days == {"2013-02-10", "2013-02-11", "2013-02-12"}
-
-
-@pytest.mark.slow
-def test_a_killed_rank_changes_neither_losses_nor_weights(api: AirflowApi, run_id: str, stack: Any) -> None:
-    long = {**SMALL, "window_days": 3, "epochs": 60}
-    disturbed = api.trigger(DAG_ID, logical_date="2013-03-15T00:00:00Z", **long)
-    gang_id = f"{DAG_ID}/{disturbed}/train"
-
-    def steps_of_it() -> int:
-        record = open_record(stack.home, gang_id)
-        beat = heartbeat.read(Path(record.run_dir)) if record else None
-        return beat.step if beat else 0
-
-    wait_for(lambda: steps_of_it() >= 120, "the gang trains", LIMIT_S)
-    next(found for found in of_home(stack.home) if found.role == "rank" and found.gang_id == gang_id).kill()
-    api.wait_run(DAG_ID, disturbed, LIMIT_S)
-    healed = open_record(stack.home, gang_id)
-    assert healed is not None
-    assert (healed.submission, healed.attempt, healed.user_ends) == (1, 2, 0)
-    assert api.tasks(DAG_ID, disturbed)["train"]["try_number"] == 1
-
-    api.clear(DAG_ID, disturbed, ["train"])  # by itself, after a success: trained again, from scratch
-    wait_for(lambda: (r := open_record(stack.home, gang_id)) and r.submission == 2, "a second submission", 120)
-    api.wait_run(DAG_ID, disturbed, LIMIT_S)
-    undisturbed = open_record(stack.home, gang_id)
-    assert undisturbed is not None
-    assert undisturbed.attempt == 1
-    for what in ("losses_digest", "model_digest", "final_loss", "steps"):
-        assert healed.result[what] == undisturbed.result[what]
-
-
-def open_record(home: Path, gang_id: str) -> GangRecord | None:
-    """What the ledger says of a gang now."""
-    ledger = open_ledger(home)
-    record = ledger.state(gang_id)
-    ledger.close()
-    return record

@@ -1,4 +1,4 @@
-"""A DAG of one gang whose Airflow process can be held at a chosen moment, so that a test can kill it right there."""
+"""DAGs of one gang whose Airflow process can be held at a chosen moment, so that a test can kill it right there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Any
 from airflow.sdk import DAG, Param
 
 from operators.gang import GangOperator
+from operators.params import TrainingParams
+from operators.preprocess import SparkPreprocessOperator
+from operators.train import TrainOperator
 
 PROGRAM = str(Path(__file__).resolve().parent.parent / "steps_program.py")
 
@@ -25,8 +28,8 @@ def held_at(moment: str) -> None:
         time.sleep(0.05)
 
 
-class HeldGangOperator(GangOperator):
-    """A gang whose task process stops at "execute" (asked, not yet deferred) and "resume" (its end read)."""
+class Held(GangOperator):
+    """Its task process stops at "execute" (the gang is asked for, the task not yet deferred) and at "resume"."""
 
     def defer(self, **kwargs: Any) -> Any:
         """Hold after the gang was asked for, then defer."""
@@ -37,6 +40,14 @@ class HeldGangOperator(GangOperator):
         """Hold when woken, then go on."""
         held_at("resume")
         return super().resume(context, event)
+
+
+class HeldGangOperator(Held):
+    """Any program."""
+
+
+class HeldTrainOperator(Held, TrainOperator):
+    """The nightly run's training."""
 
 
 with DAG(
@@ -63,4 +74,15 @@ with DAG(
         workers="{{ params.workers }}",
         queue_limit=timedelta(minutes=10),
         checkpoint_grace=timedelta(seconds=15),
+    )
+
+with DAG(
+    "held_training",
+    schedule=None,
+    start_date=datetime(2013, 1, 1, tzinfo=UTC),
+    params=TrainingParams.as_airflow(),
+):
+    days = SparkPreprocessOperator(task_id="preprocess", job="data_pipelines.flights")
+    HeldTrainOperator(
+        task_id="train", recipe="flights", data=days.output, gang_pool="local", workers="{{ params.workers }}"
     )
