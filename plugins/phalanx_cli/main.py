@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from phalanx_cli import config, down, gangs, models, nodes, pools, simulate, status, up
+from phalanx_cli import config, down, gangs, models, nodes, pack, plan, pools, simulate, status, up
 
 app = typer.Typer(
     name="phalanx",
@@ -21,6 +21,8 @@ app.add_typer(gangs.app, name="gangs")
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(pools.app, name="pools")
 app.add_typer(config.app, name="config")
+app.command("plan")(plan.plan)
+app.command("pack")(pack.pack)
 app.command("simulate")(simulate.simulate_trace)
 
 
