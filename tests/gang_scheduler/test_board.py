@@ -239,12 +239,12 @@ def board_stays_true(seed: int) -> None:
         machine.much_happens(seed + number)
 
 
-@pytest.mark.parametrize("cases", [pytest.param(60, id="few"), pytest.param(800, id="many", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [pytest.param(40, id="few"), pytest.param(800, id="many", marks=pytest.mark.slow)])
 def test_board_stays_true_through_a_long_life(cases: int) -> None:
     try_all(board_stays_true, cases, seeds)
 
 
-@pytest.mark.parametrize("cases", [pytest.param(30, id="few"), pytest.param(300, id="many", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [pytest.param(20, id="few"), pytest.param(300, id="many", marks=pytest.mark.slow)])
 def test_board_stays_true_whatever_happens(cases: int) -> None:
     effort = settings(
         max_examples=cases,

@@ -49,7 +49,7 @@ def all_of(ledger: Ledger) -> tuple[object, ...]:
     return snapshot.version, snapshot.nodes, snapshot.gangs, ledger.list_gangs(), ledger.history()
 
 
-@pytest.mark.parametrize("cases", [pytest.param(40, id="few"), pytest.param(600, id="many", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [pytest.param(20, id="few"), pytest.param(600, id="many", marks=pytest.mark.slow)])
 def test_commit_changes_nothing_when_the_snapshot_is_stale(cases: int, tmp_path: Path) -> None:
     refused: list[int] = []
 
