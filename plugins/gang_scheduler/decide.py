@@ -306,9 +306,10 @@ class _Pass:
         grown = [self._grown(admission) for admission in self.decided.admitted]
         self.decided.admitted = grown
         min_run_s = self.policy.min_run.total_seconds()
-        for entry in self.board.holding.values():
+        elastic = sorted((key, entry) for key, entry in self.board.holding.items() if entry.request.is_elastic)
+        for _, entry in elastic:
             placement = entry.placement
-            if not entry.request.is_elastic or placement is None or entry.state is not GangState.RUNNING:
+            if placement is None or entry.state is not GangState.RUNNING:
                 continue
             pool = self.pools.get(placement.pool)
             if pool is None or entry.stops or entry.ran_s(self.board.now_s) < min_run_s:
