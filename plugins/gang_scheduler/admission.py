@@ -11,6 +11,7 @@ from gang_scheduler.actions import Action, Admit, AskStop, StopReason, Wait, Wai
 from gang_scheduler.board import Board, Key, held
 from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.decide import Admission, Decisions, Obstacle, Stop, decide
+from gang_scheduler.devices import milli
 from gang_scheduler.entry import Entry
 from gang_scheduler.fit import Fitter, lacks_storage
 from gang_scheduler.gang import AttemptKey, GangRequest
@@ -152,10 +153,10 @@ def _malformed(request: GangRequest, who: str) -> str | None:
         if least < 0 or each == Resources() or any(count < 0 for _, count in each.mig):
             asked = f"{each.cpus:g} CPUs, {each.memory_gib:g} GiB, {each.gpus} GPUs"
             return f"{who}: worker group '{group.name}' asks {asked} a worker. Ask something, and nothing below 0"
-        if each.gpu_share > 1 or (each.gpu_share and each.gpus):
+        if each.gpu_share > 1 or (each.gpu_share and (each.gpus or milli(each.gpu_share) < 1)):
             return (
                 f"{who}: worker group '{group.name}' asks {each.gpus} GPUs and {each.gpu_share:g} of one a worker; a "
-                "share is of one device, more than 0 and less than 1. Ask whole GPUs, or a share"
+                "share is of one device, at least a thousandth and less than 1. Ask whole GPUs, or a share"
             )
         if not 1 <= group.fewest <= group.workers:
             return (

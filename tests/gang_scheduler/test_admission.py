@@ -35,6 +35,16 @@ NODES = (a_node(cpus=2), a_node("gpu-1", pool="gpu", capacity=Resources(8, 64, 4
         ),
         pytest.param(a_gang(cpus=0), "asks 0 CPUs, 0 GiB, 0 GPUs a worker", id="asks nothing"),
         pytest.param(a_gang(cpus=-1), "asks -1 CPUs", id="asks less than nothing"),
+        pytest.param(
+            a_gang(worker_groups=(WorkerGroup("t", 1, Resources(gpu_share=0.0004)),)),
+            "a share is of one device, at least a thousandth",
+            id="a share too small to be given",
+        ),
+        pytest.param(
+            a_gang(worker_groups=(WorkerGroup("t", 1, Resources(gpus=1, gpu_share=0.5)),)),
+            "asks 1 GPUs and 0.5 of one",
+            id="a share beside whole devices",
+        ),
     ],
 )
 def test_request_is_refused_for_good_when_it_can_never_fit(request_: GangRequest, said: str) -> None:
