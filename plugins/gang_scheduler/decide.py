@@ -94,6 +94,7 @@ class _Pass:
         self.left = dict(board.waiting_of)
         self.quota_heads: dict[str, QuotaHead] = {}
         self.too_long: dict[Kind, tuple[float, Obstacle]] = {}
+        self.wait_for_power: dict[str, Entry] = {}  # by pool: those behind must not add to what is drawn
         self.could_come = len(board.entries) - len(held_back)
 
     def run(self) -> Decisions:
@@ -135,6 +136,8 @@ class _Pass:
             self.too_long[entry.kind] = expected_s, first
             return first
         if first.reason is WaitReason.POWER:
+            if self.policy.blocking is not Blocking.NONE and self.pools[first.pool].powers_when_empty(entry):
+                self.wait_for_power.setdefault(first.pool, entry)
             return first  # others of its kind may go to nodes that are in use already
         for name in entry.request.pools:
             if name in self.pools and name not in self.decided.closed and self._make_room(entry, self.pools[name]):
@@ -164,6 +167,10 @@ class _Pass:
             return Obstacle(WaitReason.RESERVED, name, before)
         if lacking := lacks_power(fit.spots, pool.capacity):
             return Obstacle(WaitReason.POWER, name, detail=lacking)
+        first = self.wait_for_power.get(name)
+        if first is not None and pool.capacity.new_watts(number for _, number, _ in fit.spots):
+            detail = f"would draw more power, for which gang '{first.request.gang_id}' waits before it in pool '{name}'"
+            return Obstacle(WaitReason.POWER, name, first, detail)
         head = self.quota_heads.get(entry.queue)
         if head is not None and not head.allows(entry, name, amounts, end_s):
             return Obstacle(WaitReason.RESERVED, name, head.entry)

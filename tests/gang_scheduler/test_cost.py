@@ -165,6 +165,24 @@ def test_gang_starts_at_the_power_cap_when_it_shares_a_node_that_is_in_use() -> 
     assert planned(snapshot).nodes("a/r/t") == {"n1": 1}
 
 
+def test_gang_that_waits_for_power_is_not_passed_by_one_that_draws_more() -> None:
+    held = a_running(a_gpu_gang("held/r/t", gpus=4), "n1")
+    wide = a_view(a_gpu_gang("wide/r/t", workers=3, gpus=8), waited=2 * HOUR)
+    nodes = gpu_nodes(5, watts=1000.0)
+    draws_more, shares_a_node = a_view(a_gpu_gang("more/r/t", gpus=8)), a_view(a_gpu_gang("shares/r/t", gpus=4))
+    pools = (a_pool(power_cap_w=3000),)
+    plan = planned(a_snapshot(held, wide, draws_more, shares_a_node, nodes=nodes, pools=pools))
+    assert set(plan.admitted) == {"shares/r/t"}
+    assert plan.waits == {"wide/r/t": WaitReason.POWER, "more/r/t": WaitReason.POWER}
+    assert "for which gang 'wide/r/t' waits before it" in plan.sentence("more/r/t")
+
+
+def test_gang_that_would_pass_the_power_cap_alone_keeps_nobody_waiting() -> None:
+    wide, small = a_view(a_gpu_gang("wide/r/t", workers=4, gpus=8), waited=2 * HOUR), a_view(a_gpu_gang("small/r/t"))
+    plan = planned(a_snapshot(wide, small, nodes=gpu_nodes(5, watts=1000.0), pools=(a_pool(power_cap_w=3000),)))
+    assert set(plan.admitted) == {"small/r/t"}
+
+
 # --- shared storage
 
 
