@@ -67,7 +67,7 @@ def run(world: World, spec: dict[str, str]) -> None:
         time.sleep(step_s)
         step += 1
         value = hashlib.sha256(f"{value}{step}".encode()).hexdigest()
-        if step == fail_at and world.rank == 1:
+        if 0 <= fail_at <= step and world.rank == 1:  # rank 0 may have saved a step beyond it
             raise ValueError(f"the program was told to fail at step {step}")
         if claim is not None:
             if step % CHECKPOINT_EVERY_STEPS == 0 or is_asked_to_stop or step == steps:
