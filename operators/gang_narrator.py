@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
 
 from gang_ledgers.ledger import GangRecord, HistoryRow, Progress
+from gang_scheduler.progress import progress_sentence
 
 Line = tuple[int, str]
 """A logging level and a sentence."""
@@ -14,22 +14,6 @@ Line = tuple[int, str]
 # The task itself has logged these when it asked; renewed claims of rank 0 are told by the progress lines.
 TOLD_ELSEWHERE = frozenset({"submitted"})
 NEEDS_ATTENTION = frozenset({"lease-expired", "lapsed", "requeued", "released", "stop-asked"})
-
-
-def progress_sentence(progress: Progress) -> str:
-    """Step, loss, speed and remaining time, as far as they are known."""
-    parts = []
-    if progress.step is not None:
-        parts.append(f"step {progress.step}" + (f"/{progress.total_steps}" if progress.total_steps else ""))
-    if progress.loss is not None:
-        parts.append(f"loss {progress.loss:.4f}")
-    if progress.throughput_samples_per_s is not None:
-        parts.append(f"{progress.throughput_samples_per_s:,.0f} samples/s")
-    if progress.eta_s is not None:
-        parts.append(f"ETA {timedelta(seconds=round(progress.eta_s))}")
-    if progress.last_committed_step is not None:
-        parts.append(f"checkpoint at step {progress.last_committed_step}")
-    return ", ".join(parts)
 
 
 class Narrator:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 
-from gang_ledgers.ledger import GangRecord, Progress
+from gang_ledgers.ledger import GangRecord
 from gang_scheduler.gang_state import WAITS_FOR_CAPACITY, GangState
+from gang_scheduler.progress import progress_sentence
 
 EVERY_S = 5.0
 Look = Callable[[Sequence[str]], Mapping[str, GangRecord]]
@@ -55,16 +55,3 @@ class GangWatch:
         if step != told.step:
             told.step, told.due_s = step, now_s + self.every_s
             yield (f"attempt {record.attempt}: " if record.attempt > 1 else "") + progress_sentence(progress)
-
-
-def progress_sentence(progress: Progress) -> str:
-    """Step, loss, speed and remaining time, as far as they are known."""
-    total = f"/{progress.total_steps}" if progress.total_steps else ""
-    parts = [f"step {progress.step}{total}"]
-    if progress.loss is not None:
-        parts.append(f"loss {progress.loss:.4f}")
-    if progress.throughput_samples_per_s is not None:
-        parts.append(f"{progress.throughput_samples_per_s:,.0f} samples/s")
-    if progress.eta_s is not None:
-        parts.append(f"ETA {timedelta(seconds=round(progress.eta_s))}")
-    return ", ".join(parts)

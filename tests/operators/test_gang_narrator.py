@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gang_ledgers.ledger import HistoryRow, Progress
-from operators.gang_narrator import Narrator, progress_sentence
+from gang_scheduler.progress import progress_sentence
+from operators.gang_narrator import Narrator
 
 
 def a_row(number: int, event: str, sentence: str = "", **details: Any) -> HistoryRow:
