@@ -141,7 +141,8 @@ class Entry:
 
         So a gang that runs for D in all is stopped at most log2(D / min_run) + 1 times, however crowded the pool.
         """
-        return self.ran_s(now_s) >= policy.min_run.total_seconds() * 2.0 ** min(self.stopped_before, 16)
+        ran_s = self.ran_s(now_s)  # never at the moment of its start, whatever `min_run` says: it would start again
+        return ran_s > 0 and ran_s >= policy.min_run.total_seconds() * 2.0 ** min(self.stopped_before, 16)
 
     def waited_s(self, now_s: float) -> float:
         """How long it has waited in all; only this ages it, not the time that it ran."""

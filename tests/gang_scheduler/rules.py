@@ -80,7 +80,7 @@ RULES = [
     Rule("nobody stops who is not needed", "preemption", "if entry.request.least.fits_in(free - part):", "if False:", "test_preemption"),
     Rule("who stops is awaited", "working_pool", "        for entry in board.holding.values():\n            if entry.stops:\n", "        for entry in board.holding.values():\n            if False:\n", "test_preemption"),
     Rule("room made for one is kept for it", "working_pool", "if fit is None or self.soon is None or still_fits(entry, fit.spots, self.soon):", "if True:", "test_preemption"),
-    Rule("a start is given time", "entry", "return self.ran_s(now_s) >= policy.min_run", "return True or self.ran_s(now_s) >= policy.min_run", "test_order"),
+    Rule("a start is given time", "entry", "return ran_s > 0 and ran_s >= policy.min_run", "return True or ran_s >= policy.min_run", "test_order"),
     Rule("hardly shorter is not shorter", "policy", "else rank * self.hysteresis", "else rank", "test_order"),
     Rule("quota is given back", "victims", "if not self._policy.reclaims_quota or not owns:", "if True:", "test_quotas"),
     Rule("harvesting queues give it back first", "victims", "(not queue.harvests_only, -book.share(queue.name))", "(queue.harvests_only,)", "test_windows"),
