@@ -34,6 +34,7 @@ from gang_ledgers.sql_tables import submissions
 from gang_scheduler.actions import Action, Admit, Finish, Wait, WaitReason
 from gang_scheduler.gang import AttemptKey, GangRequest, PlacedWorkers, Placement, WorkerGroup
 from gang_scheduler.gang_state import GangState
+from gang_scheduler.node import NodeView
 from gang_scheduler.resources import Resources
 from gang_scheduler.snapshot import Snapshot
 from gang_scheduler.verdict import Cause, Verdict
@@ -122,7 +123,7 @@ def measure(server: EmbeddedPostgres, gangs: int, ticks: int) -> dict[str, Any]:
 def _fill(ledger: SqlLedger, url: str, gangs: int) -> list[AttemptKey]:
     """Nodes, pending gangs, and some that run."""
     for number in range(NODES):
-        ledger.register_node(NodeRecord("gpu", f"n{number:05}", "host", 64.0, 512.0, 8))
+        ledger.register_node(NodeRecord("host", NodeView("gpu", f"n{number:05}", Resources(64.0, 512.0, 8))))
     requests = [_request(number) for number in range(gangs)]
     engine = open_engine(url)
     with changing(engine) as change:

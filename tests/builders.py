@@ -49,7 +49,7 @@ def a_node_record(
     node: str = "localhost", *, cpus: float = 2.0, pool: str = "local", host_id: str = HOST
 ) -> NodeRecord:
     """A node as its backend registers it."""
-    return NodeRecord(pool, node, host_id, cpus, 64.0, 0)
+    return NodeRecord(host_id, NodeView(pool, node, Resources(cpus, 64.0)))
 
 
 def a_view(

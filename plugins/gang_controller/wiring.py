@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gang_controller.controller import GangController
 from gang_ledgers.ledger import HostTaken, Ledger, NodeRecord
 from gang_scheduler.node import NodeView
+from gang_scheduler.resources import Resources
 from pool_settings import Settings, SettingsInvalid
 from pool_settings.cross_checks import LOCAL_POOL as LOCAL_POOL
 from pool_settings.sources import watch
@@ -137,4 +138,4 @@ def local_node(settings: Settings | None = None) -> NodeRecord:
     page = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     memory_gib = said.capacity.memory_gib if said else round(page / 2**30, 1)
     gpus = said.capacity.gpus + settings.cut_gpus.get((LOCAL_POOL, LOCAL_NODE), 0) if said and settings else 0
-    return NodeRecord(LOCAL_POOL, LOCAL_NODE, this_host_id(), slots, memory_gib, gpus)
+    return NodeRecord(this_host_id(), NodeView(LOCAL_POOL, LOCAL_NODE, Resources(slots, memory_gib, gpus)))

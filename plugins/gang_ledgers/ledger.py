@@ -133,29 +133,10 @@ class OutboxItem:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """A node as its backend registered it; the facts are those of `NodeView`."""
+    """A node as its backend registers it, and the host that serves it; what conditions say of it is not registered."""
 
-    pool: str
-    node: str
     host_id: str
-    cpus: float
-    memory_gib: float
-    gpus: int
-    scratch_gib: float = 0.0
-    mig: tuple[tuple[str, int], ...] = ()
-    location: tuple[str, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
-    gpu_model: str = ""
-    gpu_memory_gib: float = 0.0
-    compute: float = 1.0
-    is_spot: bool = False
-    region: str = ""
-    site: str = ""
-    provider: str = ""
-    fabric: str = ""
-    link_gbps: float = 0.0
-    price_per_hour: float = 0.0
-    watts: float = 0.0
+    node: NodeView
 
 
 CORDON = "cordon"  # set by a person

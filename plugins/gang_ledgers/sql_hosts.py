@@ -18,25 +18,26 @@ _HOLDING = [state.value for state in HOLDS_CAPACITY]
 _NAMED_AT_MOST = 8
 
 
-def is_registered(connection: Connection, node: NodeRecord) -> bool:
+def is_registered(connection: Connection, record: NodeRecord) -> bool:
     """True if the node is known exactly so."""
-    row = _find(connection, node.pool, node.node)
-    return row is not None and record_of(row) == node
+    row = _find(connection, record.node.pool, record.node.node)
+    return row is not None and record_of(row) == record
 
 
-def register(change: Change, node: NodeRecord) -> None:
+def register(change: Change, record: NodeRecord) -> None:
     """Write the node; it may move to another host only while nothing holds slots on the old one."""
+    node = record.node
     row = _find(change.connection, node.pool, node.node)
-    values = values_of(node) | {"version": change.version}
+    values = values_of(record) | {"version": change.version}
     if row is None:
         change.connection.execute(insert(nodes).values(**values))
         return
-    if row.host_id != node.host_id:
+    if row.host_id != record.host_id:
         held = _held_by(change, row.host_id)
         if held:
             names = ", ".join(str(key) for key in held)
             raise HostTaken(
-                f"node '{node.node}' of gang pool '{node.pool}' is to be host {node.host_id}; it is host "
+                f"node '{node.node}' of gang pool '{node.pool}' is to be host {record.host_id}; it is host "
                 f"{row.host_id}, which still holds {names}. Run Phalanx there, and end those gangs first"
             )
     change.connection.execute(update(nodes).where(_is_node(node.pool, node.node)).values(**values))

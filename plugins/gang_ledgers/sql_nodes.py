@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -13,24 +13,33 @@ from sqlalchemy import Connection, Row, select
 from gang_ledgers.ledger import ConditionState, NodeCondition, NodeRecord
 from gang_ledgers.sql_tables import conditions, nodes
 from gang_scheduler.node import NodeState, NodeView
-from gang_scheduler.resources import Resources
 
-_COLUMNS = ("pool", "node", "host_id", "cpus", "memory_gib", "gpus")
-_RECORD = TypeAdapter(NodeRecord)
+_NODE = TypeAdapter(NodeView)
+_SAID_BY_CONDITIONS = {"state", "is_cordoned", "cordon_reason"}
+_NAMES = {"pool", "node"}
 # Of several conditions the one that makes the most of it decides.
 _GRAVEST_FIRST = (NodeState.FAULTY, NodeState.DRAINING, NodeState.UNKNOWN, NodeState.CORDONED)
 
 
-def values_of(node: NodeRecord) -> dict[str, Any]:
+def values_of(record: NodeRecord) -> dict[str, Any]:
     """The columns of the row, its key included."""
-    facts = {name: value for name, value in asdict(node).items() if name not in _COLUMNS}
-    return {name: getattr(node, name) for name in _COLUMNS} | {"facts": json.dumps(facts, sort_keys=True)}
+    node, capacity = record.node, record.node.capacity
+    return {
+        "pool": node.pool,
+        "node": node.node,
+        "host_id": record.host_id,
+        "cpus": capacity.cpus,
+        "memory_gib": capacity.memory_gib,
+        "gpus": capacity.gpus,
+        "facts": _NODE.dump_json(node, exclude=_SAID_BY_CONDITIONS | _NAMES).decode(),
+    }
 
 
 def record_of(row: Row[Any]) -> NodeRecord:
-    """The node as it was registered."""
-    given = {name: getattr(row, name) for name in _COLUMNS} | json.loads(row.facts)
-    return _RECORD.validate_python(given)
+    """The node as it was registered; a row of the first schema has no facts beside its columns."""
+    amounts = {"cpus": row.cpus, "memory_gib": row.memory_gib, "gpus": row.gpus}
+    given = {"capacity": amounts} | json.loads(row.facts)
+    return NodeRecord(row.host_id, _NODE.validate_python(given | {"pool": row.pool, "node": row.node}))
 
 
 def condition_of(row: Row[Any]) -> NodeCondition:
@@ -59,26 +68,11 @@ def to_view(record: NodeRecord, said: Sequence[NodeCondition]) -> NodeView:
     effects = {condition.kind: effect_of(condition) for condition in said}
     state = next((state for state in _GRAVEST_FIRST if state in effects.values()), NodeState.READY)
     whys = [condition.why for condition in said if effects[condition.kind] is not NodeState.READY]
-    return NodeView(
-        pool=record.pool,
-        node=record.node,
-        capacity=Resources(record.cpus, record.memory_gib, record.gpus, record.scratch_gib, mig=record.mig),
+    return replace(
+        record.node,
         is_cordoned=state is not NodeState.READY,
         cordon_reason="; ".join(dict.fromkeys(whys)),
         state=state,
-        location=record.location,
-        labels=record.labels,
-        gpu_model=record.gpu_model,
-        gpu_memory_gib=record.gpu_memory_gib,
-        compute=record.compute,
-        is_spot=record.is_spot,
-        region=record.region,
-        site=record.site,
-        provider=record.provider,
-        fabric=record.fabric,
-        link_gbps=record.link_gbps,
-        price_per_hour=record.price_per_hour,
-        watts=record.watts,
     )
 
 

@@ -57,7 +57,7 @@ def _places(folder: Path, home: Path | None, pools: Path | None) -> Iterator[Val
         key = name.removeprefix("PHALANX_").lower()
         yield Value(key, str(place(home and folder)), DEFAULT if home else _origin(name))
     settings = load(folder, pools)
-    slots = wiring.local_node(settings).cpus
+    slots = wiring.local_node(settings).node.capacity.cpus
     if wiring.local_slots() is not None:
         yield Value("local_slots", slots, _origin("PHALANX_LOCAL_SLOTS"))
     elif settings.node(wiring.LOCAL_POOL, wiring.LOCAL_NODE) is not None:

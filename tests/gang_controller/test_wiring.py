@@ -8,6 +8,7 @@ import pytest
 
 from gang_controller import wiring
 from gang_ledgers.ledger import RequestRefused
+from gang_scheduler.resources import Resources
 from pool_settings import SettingsInvalid, read_text
 from tests.builders import a_claim, a_gang, a_node_record
 from tests.ledger_steps import running
@@ -68,10 +69,9 @@ def test_environment_outranks_the_settings_which_outrank_the_machine(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = read_text(LOCALHOST)
-    node = wiring.local_node(settings)
-    assert (node.cpus, node.memory_gib, node.gpus) == (5, 8, 2)
+    assert wiring.local_node(settings).node.capacity == Resources(cpus=5, memory_gib=8, gpus=2)
     monkeypatch.setenv("PHALANX_LOCAL_SLOTS", "3.5")
-    assert wiring.local_node(settings).cpus == 3.5
+    assert wiring.local_node(settings).node.capacity.cpus == 3.5
     monkeypatch.setenv("PHALANX_LOCAL_SLOTS", "-1")
     with pytest.raises(wiring.NotWired, match="must be a number above 0"):
         wiring.open_controller(home)

@@ -17,7 +17,7 @@ from airflow.triggers.base import TriggerEvent
 
 from gang_backends.backend import AttemptState, LaunchOrder, Liveness
 from gang_controller.controller import GangController
-from gang_ledgers.ledger import NodeRecord, Progress
+from gang_ledgers.ledger import Progress
 from gang_ledgers.sql import SqlLedger
 from gang_scheduler.gang import AttemptKey, GangRequest
 from gang_scheduler.gang_state import GangState
@@ -28,6 +28,7 @@ from operators.gang_errors import GangFailed, GangInterrupted
 from operators.gang_poller import GangPoller
 from operators.gang_trigger import GangTrigger
 from operators.gangs import open_gangs
+from tests.builders import a_node_record
 
 HOST = "this-host"
 
@@ -102,7 +103,7 @@ def cluster(home: Path, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..
 
     def open_controller() -> GangController:
         ledger = SqlLedger(f"sqlite:///{home}/ledger.db", runs_dir=home / "runs")
-        ledger.register_node(NodeRecord("local", "node-x", HOST, 2.0, 8.0, 0))
+        ledger.register_node(a_node_record("node-x", host_id=HOST))
         return GangController(ledger, {"local": backend}, host_id=HOST)
 
     monkeypatch.setattr("gang_controller.wiring.open_controller", open_controller)
