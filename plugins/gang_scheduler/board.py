@@ -12,17 +12,17 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from heapq import heapify, heappop, heappush
 from math import inf
+from operator import attrgetter
 
 from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.entry import Entry
-from gang_scheduler.gang import NO_WISHES, Kind, Placement, WorkerGroup
+from gang_scheduler.gang import NO_WISHES, Kind, Placement
 from gang_scheduler.gang_queue import QueueView
-from gang_scheduler.gang_state import HOLDS_CAPACITY
 from gang_scheduler.node import NodeView
 from gang_scheduler.policy import DEFAULT_POLICY, Policy
 from gang_scheduler.pool import PoolView
-from gang_scheduler.quota_book import QuotaBook, amounts_of
-from gang_scheduler.resources import Resources
+from gang_scheduler.quota_book import QuotaBook
+from gang_scheduler.resources import Amounts, Resources
 from gang_scheduler.snapshot import GangView, Snapshot
 
 Key = tuple[str, int]  # gang id, submission
@@ -68,7 +68,7 @@ class Board:
         with ExitStack() as filled:
             for pool in board.pools.values():
                 filled.enter_context(pool.filling())
-            for view in sorted(snapshot.gangs, key=lambda view: (view.request.gang_id, view.submission)):
+            for view in sorted(snapshot.gangs, key=attrgetter("key")):
                 board._take_in(view, aside)
         for line in board.lines.values():
             line.sort(key=_place)
@@ -81,7 +81,7 @@ class Board:
         entry = Entry.of(view, self.now_s)
         key = view.request.gang_id, view.submission
         self.submissions.setdefault(key[0], []).append(key[1])
-        if view.state in HOLDS_CAPACITY:
+        if view.holds_capacity:
             if entry.placement is not None:
                 self._hold(key, entry, entry.placement)
         elif key not in aside:
@@ -193,9 +193,8 @@ class Board:
         pool = self.pools.get(placement.pool)
         if pool is not None:
             pool.move_gang(entry.request, placement, -1)
-            numbers = [pool.index[node] for node in placement.nodes if node in pool.index]
-            entry.compute = min((pool.nodes[number].compute for number in numbers), default=1.0)
-        self.quotas.charge(entry.queue, placement.pool, amounts_of(held(entry, placement)), 1)
+            entry.compute = pool.compute_of(placement)
+        self.quotas.charge(entry.queue, placement.pool, held_amounts(entry, placement), 1)
 
     def _free(self, key: Key, entry: Entry) -> None:
         placement = entry.placement
@@ -209,7 +208,7 @@ class Board:
         pool = self.pools.get(placement.pool)
         if pool is not None:
             pool.move_gang(entry.request, placement, 1)
-        self.quotas.charge(entry.queue, placement.pool, amounts_of(held(entry, placement)), -1)
+        self.quotas.charge(entry.queue, placement.pool, held_amounts(entry, placement), -1)
         entry.placement = None
         entry.stops = False
         entry.compute = 1.0
@@ -231,11 +230,17 @@ def held(entry: Entry, placement: Placement | None = None) -> Resources:
         return Resources()
     if not entry.request.is_elastic:
         return entry.total
-    groups: dict[str, WorkerGroup] = {group.name: group for group in entry.request.worker_groups}
     total = Resources()
     for placed in placement.workers:
-        total = total + groups[placed.group].each * placed.workers
+        total = total + entry.request.each[placed.group] * placed.workers
     return total
+
+
+def held_amounts(entry: Entry, placement: Placement | None = None) -> Amounts:
+    """What quotas count of `held`."""
+    if entry.request.is_elastic or (placement or entry.placement) is None:
+        return held(entry, placement).amounts
+    return entry.request.amounts
 
 
 def _sizes(pools: dict[str, PoolCapacity]) -> dict[tuple[str, str], float]:

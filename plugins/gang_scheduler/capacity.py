@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 
 from gang_scheduler.devices import Devices, split
 from gang_scheduler.gang import GangRequest, Placement
@@ -30,19 +31,15 @@ class SlotTable:
 
     __slots__ = ("by_domain", "by_node", "mask", "most", "total")
 
-    def __init__(
-        self, by_node: list[int], domain_of: Sequence[Sequence[int]], domain_counts: Sequence[int], most: int
-    ) -> None:
+    def __init__(self, by_node: list[int], domain_nodes: Sequence[Sequence[Sequence[int]]], most: int) -> None:
         """Add the nodes' slots up over the domains; `most` is what the largest node takes when empty."""
         self.by_node = by_node
         self.most = most
         self.total = sum(by_node)
         self.mask = as_bits([slots > 0 for slots in by_node])
-        self.by_domain = [[0] * count for count in domain_counts]
-        for totals, domains in zip(self.by_domain, domain_of, strict=True):
-            for index, slots in enumerate(by_node):
-                if slots:
-                    totals[domains[index]] += slots
+        self.by_domain = [
+            [sum(by_node[nodes[0] : nodes[-1] + 1]) for nodes in domains] for domains in domain_nodes
+        ]  # the nodes of a domain are neighbours
 
     def copy(self) -> SlotTable:
         """An independent copy."""
@@ -78,16 +75,22 @@ class PoolCapacity:
         self.domain_of, self.domain_nodes = _domains(self.nodes, len(pool.levels))
         self.is_usable = [node.is_usable for node in self.nodes]
         self.usable = as_bits(self.is_usable)
+        self._out_of_use = [number for number, is_usable in enumerate(self.is_usable) if not is_usable]
+        self._sizes = {node.capacity for node in self.nodes}
+        self._computes = list({node.compute for node in self.nodes})
+        self._clear()
+
+    def _clear(self) -> None:
+        """Nobody holds anything."""
         self._cpus = [node.capacity.cpus for node in self.nodes]
         self._memory = [node.capacity.memory_gib for node in self.nodes]
         self._scratch = [node.capacity.scratch_gib for node in self.nodes]
         self._gpus = [node.capacity.gpus for node in self.nodes]
         self._mig = {number: dict(node.capacity.mig) for number, node in enumerate(self.nodes) if node.capacity.mig}
         self._devices: dict[int, Devices] = {}
-        self._sizes = {node.capacity for node in self.nodes}
         self._holders = [0] * len(self.nodes)
-        self.storage_gib = pool.storage_gib
-        self.storage_gbps = pool.storage_gbps
+        self.storage_gib = self.pool.storage_gib
+        self.storage_gbps = self.pool.storage_gbps
         self.watts = 0.0
         self._tables: dict[Resources, SlotTable] = {}
         self._buckets: dict[int, int] = {}
@@ -103,6 +106,14 @@ class PoolCapacity:
         other._mig = {number: counts.copy() for number, counts in self._mig.items()}
         other._devices = {number: devices.copy() for number, devices in self._devices.items()}
         other._tables = {each: table.copy() for each, table in self._tables.items()}
+        return other
+
+    @cached_property
+    def empty(self) -> PoolCapacity:
+        """The same pool with nobody in it; for asking only."""
+        other = object.__new__(PoolCapacity)
+        other.__dict__.update(self.__dict__)
+        other._clear()
         return other
 
     @contextmanager
@@ -124,8 +135,7 @@ class PoolCapacity:
         found = self._tables.get(each)
         if found is None:
             most = max((each.times_in(size) for size in self._sizes), default=0)
-            counts = [len(domains) for domains in self.domain_nodes]
-            found = self._tables[each] = SlotTable(self._all_slots(each), self.domain_of, counts, most)
+            found = self._tables[each] = SlotTable(self._all_slots(each), self.domain_nodes, most)
         return found
 
     def tightest_first(self, mask: int) -> Iterator[int]:
@@ -161,18 +171,15 @@ class PoolCapacity:
 
     def _all_slots(self, each: Resources) -> list[int]:
         """The slots of every node; nodes in the same state, which are many, are reckoned once."""
-        known: dict[tuple[float, float, float, int], int] = {}
-        states = zip(self._cpus, self._memory, self._scratch, self._gpus, strict=True)
-        slots: list[int] = []
-        for number, state in enumerate(states):
-            if not self.is_usable[number]:
-                slots.append(0)
-            elif number in self._devices or number in self._mig:
-                slots.append(self._slots(each, number))
-            else:
-                if state not in known:
-                    known[state] = self._slots(each, number)
-                slots.append(known[state])
+        states = list(zip(self._cpus, self._memory, self._scratch, self._gpus, strict=True))
+        apart = self._devices.keys() | self._mig.keys()  # whose slots rest on more than that
+        one_of_each = {state: number for number, state in enumerate(states) if number not in apart}
+        slots_of = {state: self._slots(each, number) for state, number in one_of_each.items()}
+        slots = [slots_of.get(state, 0) for state in states]
+        for number in apart:
+            slots[number] = self._slots(each, number)
+        for number in self._out_of_use:
+            slots[number] = 0
         return slots
 
     def _slots(self, each: Resources, number: int) -> int:
@@ -197,6 +204,13 @@ class PoolCapacity:
     def _bucket(self, number: int) -> int:
         has_gpus = self.nodes[number].capacity.gpus
         return max(0, min(BUCKETS - 1, self._gpus[number] if has_gpus else int(self._cpus[number] + TINY)))
+
+    def compute_of(self, placement: Placement) -> float:
+        """The speed at which a gang runs there: that of its slowest node; 1 if none is known any more."""
+        if len(self._computes) == 1:
+            return self._computes[0]
+        numbers = [self.index[node] for node in placement.nodes if node in self.index]
+        return min((self.nodes[number].compute for number in numbers), default=1.0)
 
     # --- moving
 
@@ -256,7 +270,7 @@ class PoolCapacity:
 
     def move_gang(self, request: GangRequest, placement: Placement, sign: int) -> None:
         """Let a gang hold (-1) or free (1) its placement; nodes that are not known any more are passed over."""
-        each = {group.name: group.each for group in request.worker_groups}
+        each = request.each
         for placed in placement.workers:
             number = self.index.get(placed.node)
             if number is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from gang_scheduler.actions import StopReason, WaitReason
-from gang_scheduler.board import Board, Key, held
+from gang_scheduler.board import Board, Key, held_amounts
 from gang_scheduler.cost import pools_by_cost
 from gang_scheduler.entry import Entry
 from gang_scheduler.fit import Fit, Fitter, lacks_power, lacks_storage
@@ -17,7 +17,7 @@ from gang_scheduler.line import in_turn
 from gang_scheduler.policy import Blocking
 from gang_scheduler.pool import Authority
 from gang_scheduler.preemption import evict_for
-from gang_scheduler.quota_book import QuotaBook, amounts_of
+from gang_scheduler.quota_book import QuotaBook
 from gang_scheduler.quota_head import QuotaHead
 from gang_scheduler.resources import Resources
 from gang_scheduler.victims import STOPPABLE
@@ -152,7 +152,7 @@ class _Pass:
             return self._pass_through(entry, pool)
         if name in self.decided.closed:
             return self.decided.closed[name]
-        amounts = amounts_of(entry.request.least)
+        amounts = entry.request.least_amounts
         short = self.quotas.short(entry.queue, name, amounts)
         if short is not None:
             return Obstacle(WaitReason.QUOTA, name, detail=short.sentence)
@@ -192,7 +192,7 @@ class _Pass:
     def _charge(self, entry: Entry, placement: Placement, sign: int = 1) -> None:
         if self.quotas is self.board.quotas:
             self.quotas = self.quotas.copy()
-        amounts = amounts_of(held(entry, placement))
+        amounts = held_amounts(entry, placement)
         self.quotas.charge(entry.queue, placement.pool, amounts, sign)
         if self.quotas_soon is not None:
             self.quotas_soon.charge(entry.queue, placement.pool, amounts, sign)
@@ -219,7 +219,7 @@ class _Pass:
         if pool.capacity.pool.authority is not Authority.PHALANX:
             return False
         quotas_soon = self.quotas_soon or self.quotas
-        if pool.soon is not None and quotas_soon.short(entry.queue, pool.name, amounts_of(entry.request.least)) is None:
+        if pool.soon is not None and quotas_soon.short(entry.queue, pool.name, entry.request.least_amounts) is None:
             fit = self.fitter.fit(entry, pool.soon)
             if fit is not None and not lacks_storage(entry, pool.soon) and not lacks_power(fit.spots, pool.soon):
                 if not self._would_be_let_in(entry, pool, fit):
@@ -243,11 +243,11 @@ class _Pass:
         if pool.delayed_by(entry, fit, end_s) is not None:
             return False
         head = self.quota_heads.get(entry.queue)
-        return head is None or head.would_allow(pool.name, amounts_of(entry.request.least), end_s)
+        return head is None or head.would_allow(pool.name, entry.request.least_amounts, end_s)
 
     def _hold_soon(self, entry: Entry, pool: WorkingPool, fit: Fit) -> None:
         placement = pool.hold_soon(entry, fit)
-        self._soon_quotas().charge(entry.queue, pool.name, amounts_of(held(entry, placement)), 1)
+        self._soon_quotas().charge(entry.queue, pool.name, held_amounts(entry, placement), 1)
 
     def _soon_quotas(self) -> QuotaBook:
         if self.quotas_soon is None:
@@ -304,7 +304,7 @@ class _Pass:
         if pool is not None:
             pool.victims.stop(entry)
             pool.free_soon(entry)
-        self._soon_quotas().charge(entry.queue, entry.placement.pool, amounts_of(held(entry)), -1)
+        self._soon_quotas().charge(entry.queue, entry.placement.pool, held_amounts(entry), -1)
 
     def _grow(self) -> None:
         """Where nobody waits any more, elastic gangs get what is left: those just let in now, others by a restart."""
@@ -341,7 +341,7 @@ class _Pass:
         return could_grow
 
     def _is_within_quota(self, entry: Entry, pool: WorkingPool, size: Resources) -> bool:
-        return self.quotas.short(entry.queue, pool.name, amounts_of(size)) is None
+        return self.quotas.short(entry.queue, pool.name, size.amounts) is None
 
 
 def _without_stopping(board: Board) -> QuotaBook | None:
@@ -352,7 +352,7 @@ def _without_stopping(board: Board) -> QuotaBook | None:
     book = board.quotas.copy()
     for entry in stopping:
         if entry.placement is not None:
-            book.charge(entry.queue, entry.placement.pool, amounts_of(held(entry, entry.placement)), -1)
+            book.charge(entry.queue, entry.placement.pool, held_amounts(entry, entry.placement), -1)
     return book
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from gang_scheduler.gang import AttemptKey, GangRequest, Placement
-from gang_scheduler.gang_state import HOLDS_CAPACITY, GangState
+from gang_scheduler.gang_state import GangState
 from gang_scheduler.policy import Order, Policy
-from gang_scheduler.resources import Resources
 from gang_scheduler.snapshot import GangView
 
 _MAKES_PROGRESS = frozenset({GangState.RUNNING, GangState.STOPPING, GangState.UNKNOWN})
-CPUS_PER_GPU = 8.0  # how gangs without GPUs are weighed against those with; only their order depends on it
 
 
 class Entry:
@@ -61,14 +59,13 @@ class Entry:
         self.attained_s = 0.0
         self.overhead_s = 0.0
         self.compute = 1.0
-        expected = request.expected_duration
-        self.expected_s = None if expected is None else expected.total_seconds()
+        self.expected_s = request.expected_s
         self.not_before_s = 0.0
         self.stops = False
         self.stopped_before = 0
         self.is_aged = False
         self.total = request.total
-        self.size = size_of(request.total)
+        self.size = request.size
         self.kind = request.kind
         self.place_in_line: tuple[object, ...] = ()
 
@@ -76,11 +73,11 @@ class Entry:
     def of(view: GangView, now_s: float) -> Entry:
         """A gang of a snapshot."""
         state = view.state
-        entry = Entry(view.key, view.request, view.submitted_at.timestamp())
+        entry = Entry(view.key, view.request, view.submitted_at_s)
         if entry.expected_s is None and view.learned_duration is not None:
             entry.expected_s = view.learned_duration.total_seconds()
         entry.state = state
-        since_s = entry.waits_since_s = view.state_since.timestamp()
+        since_s = entry.waits_since_s = view.state_since_s
         if view.running_spent:
             entry.attained_s = view.running_spent.total_seconds()
         if view.queued_spent:
@@ -88,9 +85,9 @@ class Entry:
         if view.not_before is not None:
             entry.not_before_s = view.not_before.timestamp()
         if view.attempt > 1:
-            ends = view.attempt - (state in HOLDS_CAPACITY)
+            ends = view.attempt - view.holds_capacity
             entry.stopped_before = max(0, ends - view.infrastructure_ends - view.user_ends)
-        if state in HOLDS_CAPACITY:
+        if view.holds_capacity:
             entry.placement = view.placement
             entry.started_s = since_s if state in _MAKES_PROGRESS else now_s
             entry.saved_s = view.saved_at.timestamp() if view.saved_at else None
@@ -162,8 +159,3 @@ def service_class(attained_s: float, size: float, policy: Policy) -> int:
         number += 1
         bound *= policy.las_factor
     return number
-
-
-def size_of(total: Resources) -> float:
-    """How large a gang is for the orders that weigh service: its GPUs, else its CPUs as parts of one."""
-    return total.gpu_count or total.cpus / CPUS_PER_GPU or 1.0

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import NamedTuple
 
-from gang_scheduler.resources import Resources
+from gang_scheduler.resources import Amounts, Resources
 
 Kind = str
+CPUS_PER_GPU = 8.0  # how gangs without GPUs are weighed against those with; only their order depends on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,31 @@ class GangRequest:
         return total
 
     @cached_property
+    def size(self) -> float:
+        """How large it is for the orders that weigh service: its GPUs, else its CPUs as parts of one."""
+        return self.total.gpu_count or self.total.cpus / CPUS_PER_GPU or 1.0
+
+    @cached_property
+    def expected_s(self) -> float | None:
+        """`expected_duration` in seconds."""
+        return None if self.expected_duration is None else self.expected_duration.total_seconds()
+
+    @cached_property
+    def amounts(self) -> Amounts:
+        """What quotas count of the whole gang."""
+        return self.total.amounts
+
+    @cached_property
+    def least_amounts(self) -> Amounts:
+        """What quotas count of the gang with the fewest workers that it runs with."""
+        return self.least.amounts
+
+    @cached_property
+    def each(self) -> Mapping[str, Resources]:
+        """What one worker asks for, by worker group."""
+        return {group.name: group.each for group in self.worker_groups}
+
+    @cached_property
     def least(self) -> Resources:
         """What the gang asks for with the fewest workers that it runs with."""
         if not self.is_elastic:
@@ -198,9 +225,11 @@ class GangRequest:
         return repr(parts)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class AttemptKey:
-    """Names one launch of one submission of one gang: the fencing token of everything that runs."""
+class AttemptKey(NamedTuple):
+    """Names one launch of one submission of one gang: the fencing token of everything that runs.
+
+    A tuple, since a plan makes, compares and looks up thousands.
+    """
 
     gang_id: str
     submission: int

@@ -9,7 +9,7 @@ from gang_scheduler.board import Board
 from gang_scheduler.entry import Entry
 from gang_scheduler.gang import Kind
 from gang_scheduler.policy import Policy
-from gang_scheduler.quota_book import QuotaBook, amounts_of
+from gang_scheduler.quota_book import QuotaBook
 
 
 def in_turn(board: Board, hopeless: set[Kind], book: Callable[[], QuotaBook] | None = None) -> Iterator[Entry]:
@@ -94,7 +94,7 @@ class _Turn:
         borrows = (
             self._minds_quota
             and book.has_quota(self._name, pool)
-            and book.borrows(self._name, pool, amounts_of(entry.request.least))
+            and book.borrows(self._name, pool, entry.request.least_amounts)
         )
         share = book.share(self._name) if self._is_fair else 0.0
         return (place[0], place[1], borrows, share, place)

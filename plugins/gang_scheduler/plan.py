@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 
 from gang_scheduler.actions import Action, AskStop, Finish, Lapse, MarkUnknown, StopReason
 from gang_scheduler.admission import admit
@@ -21,14 +22,10 @@ def plan(snapshot: Snapshot) -> tuple[Action, ...]:
     What an act of this plan sets free is given to others by the next plan, when it is known to be free.
     """
     left = {(node.pool, node.node): node for node in snapshot.nodes if node.is_to_be_left}
-    fates = [fate(view, snapshot, left) for view in sorted(snapshot.gangs, key=_by_name)]
+    fates = [fate(view, snapshot, left) for view in sorted(snapshot.gangs, key=attrgetter("key"))]
     decided = {action.key for action in fates if action is not None}
     waiting = [view for view in snapshot.gangs if not view.holds_capacity and view.key not in decided]
     return tuple(action for action in fates if action is not None) + admit(waiting, snapshot, decided)
-
-
-def _by_name(view: GangView) -> tuple[str, int]:
-    return view.request.gang_id, view.submission
 
 
 def fate(view: GangView, snapshot: Snapshot, left: Mapping[tuple[str, str], NodeView] = _NONE) -> Action | None:

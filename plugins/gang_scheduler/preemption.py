@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gang_scheduler.actions import StopReason
-from gang_scheduler.board import Board, held
+from gang_scheduler.board import Board, held_amounts
 from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.entry import Entry
 from gang_scheduler.fit import Fit, Fitter, lacks_power, lacks_storage
 from gang_scheduler.placement import Ask, Spot, hold
-from gang_scheduler.quota_book import QuotaBook, amounts_of
+from gang_scheduler.quota_book import QuotaBook
 from gang_scheduler.resources import Resources
 from gang_scheduler.victims import Victim, VictimList
 
@@ -39,7 +39,7 @@ def evict_for(
         fitter: of the pass.
         victims: who may be asked to stop in the pool.
     """
-    amounts = amounts_of(entry.request.least)
+    amounts = entry.request.least_amounts
     is_within_quota = book.short(entry.queue, soon.pool.name, amounts) is None
     is_plain = entry.total.gpu_share == 0 and not _minds_reserve(entry, soon)
     if is_within_quota and is_plain and not lacks_storage(entry, soon):
@@ -117,7 +117,7 @@ def _on_many(
     """Add victims, cheapest first, until there are slots enough; then see whether the whole gang fits."""
     group = entry.request.worker_groups[0]
     table = soon.table(group.each)
-    slots, amounts, next_try = table.total, amounts_of(entry.request.least), 0
+    slots, amounts, next_try = table.total, entry.request.least_amounts, 0
     free: dict[int, Resources] = {}
     chosen: list[Victim] = []
     for victim in candidates:
@@ -128,7 +128,7 @@ def _on_many(
                 free[number] = (free[number] if number in free else soon.free_of(number)) + amount
                 slots += group.each.times_in(free[number]) - had
         if charged is not None:
-            charged.charge(victim.entry.queue, soon.pool.name, amounts_of(held(victim.entry)), -1)
+            charged.charge(victim.entry.queue, soon.pool.name, held_amounts(victim.entry), -1)
             if charged.short(entry.queue, soon.pool.name, amounts) is not None:
                 continue
         if slots < group.fewest or len(chosen) < next_try:
@@ -152,7 +152,7 @@ def _verified(
 
 
 def _fit(entry: Entry, then: PoolCapacity, charged: QuotaBook | None, fitter: Fitter) -> Fit | None:
-    amounts = amounts_of(entry.request.least)
+    amounts = entry.request.least_amounts
     if charged is not None and charged.short(entry.queue, then.pool.name, amounts) is not None:
         return None
     if lacks_storage(entry, then):
@@ -202,7 +202,7 @@ def _move(victim: Victim, then: PoolCapacity, charged: QuotaBook | None, sign: i
     assert victim.entry.placement is not None
     then.move_gang(victim.entry.request, victim.entry.placement, sign)
     if charged is not None:
-        charged.charge(victim.entry.queue, then.pool.name, amounts_of(held(victim.entry)), -sign)
+        charged.charge(victim.entry.queue, then.pool.name, held_amounts(victim.entry), -sign)
 
 
 def _shrinking(

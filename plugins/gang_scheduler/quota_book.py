@@ -11,16 +11,9 @@ from dataclasses import dataclass
 from math import inf, log
 
 from gang_scheduler.gang_queue import QueueView, Quota
-from gang_scheduler.resources import TINY, Resources
+from gang_scheduler.resources import TINY, Amounts
 
 Flavour = tuple[str, str]  # pool, resource
-Amounts = Mapping[str, float]
-
-
-def amounts_of(total: Resources) -> dict[str, float]:
-    """The resources that quotas are counted in."""
-    asked = {"gpus": total.gpu_count, "cpus": total.cpus, "memory_gib": total.memory_gib}
-    return {resource: amount for resource, amount in asked.items() if amount > 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +45,7 @@ class QuotaBook:
             self._cohorts.setdefault(queue.cohort or f"\0{name}", []).append(name)
         self._used: dict[str, dict[Flavour, float]] = {}
         self._gangs: dict[str, int] = {}
+        self._pots: dict[tuple[str, Flavour], tuple[float, float]] = {}  # until the next charge
         self.changes = 0  # counts the charges, so that what was read of the book can be known to hold still
         self._capacity = capacity
         # The history of a queue that always held one dominant share is half-life / ln 2: divided by it, it is a share.
@@ -63,11 +57,13 @@ class QuotaBook:
         other.__dict__.update(self.__dict__)
         other._used = {name: used.copy() for name, used in self._used.items()}
         other._gangs = self._gangs.copy()
+        other._pots = self._pots.copy()
         return other
 
     def charge(self, queue: str, pool: str, amounts: Amounts, sign: int) -> None:
         """Let a gang of the queue hold (1) or free (-1) so much in the pool."""
         self.changes += 1
+        self._pots.clear()
         used = self._used.setdefault(queue, {})
         for resource, amount in amounts.items():
             flavour = (pool, resource)
@@ -139,8 +135,15 @@ class QuotaBook:
 
     def _pot(self, view: QueueView, flavour: Flavour) -> tuple[float, float]:
         """What the queues of the cohort put into the pot, and what they have drawn from it."""
+        key = view.cohort or f"\0{view.name}", flavour
+        found = self._pots.get(key)
+        if found is None:
+            found = self._pots[key] = self._reckon_pot(*key)
+        return found
+
+    def _reckon_pot(self, cohort: str, flavour: Flavour) -> tuple[float, float]:
         pot = drawn = 0.0
-        for name in self._cohorts[view.cohort or f"\0{view.name}"]:
+        for name in self._cohorts[cohort]:
             quota = self._quotas[name].get(flavour)
             if quota is not None:
                 pot += self._lendable(quota)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
-from gang_scheduler.board import Board, held
+from gang_scheduler.board import Board, held_amounts
 from gang_scheduler.entry import Entry
 from gang_scheduler.policy import Blocking
-from gang_scheduler.quota_book import QuotaBook, amounts_of
+from gang_scheduler.quota_book import QuotaBook
 
 
 class QuotaHead:
@@ -39,7 +39,7 @@ class QuotaHead:
         if end_s <= self._starts_at_s():
             return True
         self._book.charge(self.entry.queue, pool, amounts, 1)
-        is_within = self._book.short(self.entry.queue, pool, amounts_of(self.entry.request.least)) is None
+        is_within = self._book.short(self.entry.queue, pool, self.entry.request.least_amounts) is None
         self._book.charge(self.entry.queue, pool, amounts, -1)
         return is_within
 
@@ -50,13 +50,13 @@ class QuotaHead:
 
     def _reckon(self) -> float:
         """Free those that hold quota, in the order of their expected ends, until the gang is within it."""
-        asked = amounts_of(self.entry.request.least)
+        asked = self.entry.request.least_amounts
         now_s, policy = self._board.now_s, self._board.policy
         holders = [(other.end_s(now_s, policy), key, other) for key, other in self._board.holding.items()]
         for end_s, _, other in sorted(holders, key=lambda item: item[:2]):
             if other.placement is None or other.placement.pool != self._pool:
                 continue
-            self._book.charge(other.queue, self._pool, amounts_of(held(other, other.placement)), -1)
+            self._book.charge(other.queue, self._pool, held_amounts(other, other.placement), -1)
             if self._book.short(self.entry.queue, self._pool, asked) is None:
                 return end_s
         return inf

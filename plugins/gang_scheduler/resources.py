@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 # Sums of fractions of a slot miss whole numbers by a few last bits; no real request is this small.
@@ -9,6 +10,7 @@ TINY = 1e-9
 PLENTY = 1_000_000  # workers that ask nothing of a node
 
 Profiles = tuple[tuple[str, int], ...]
+Amounts = Mapping[str, float]  # by resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,12 @@ class Resources:
     def gpu_count(self) -> float:
         """Whole devices and shares of devices together; MIG instances are counted by their profile, not here."""
         return self.gpus + self.gpu_share
+
+    @property
+    def amounts(self) -> Amounts:
+        """What quotas count of it."""
+        asked = {"gpus": self.gpu_count, "cpus": self.cpus, "memory_gib": self.memory_gib}
+        return {resource: amount for resource, amount in asked.items() if amount > 0}
 
     def fits_in(self, free: Resources) -> bool:
         """True if every component is at most what is free; shares of devices are taken from whole free ones too."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from gang_scheduler.gang import AttemptKey, GangRequest, Placement
 from gang_scheduler.gang_queue import QueueView
@@ -14,7 +15,7 @@ from gang_scheduler.pool import PoolView
 from gang_scheduler.verdict import Verdict
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: what is derived from it is worked out once and kept with it
 class GangView:
     """A submission that is not over, as the plan sees it.
 
@@ -57,12 +58,22 @@ class GangView:
     learned_error: float | None = None
     saved_at: datetime | None = None
 
-    @property
+    @cached_property
     def key(self) -> AttemptKey:
         """The current attempt."""
         return AttemptKey(self.request.gang_id, self.submission, self.attempt)
 
-    @property
+    @cached_property
+    def submitted_at_s(self) -> float:
+        """`submitted_at` as seconds since 1970."""
+        return self.submitted_at.timestamp()
+
+    @cached_property
+    def state_since_s(self) -> float:
+        """`state_since` as seconds since 1970."""
+        return self.state_since.timestamp()
+
+    @cached_property
     def holds_capacity(self) -> bool:
         """True while its attempt runs or may be running."""
         return self.state in HOLDS_CAPACITY

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gang_scheduler.actions import StopReason
-from gang_scheduler.board import Board, held
+from gang_scheduler.board import Board, held_amounts
 from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.entry import Entry
 from gang_scheduler.gang import AttemptKey
+from gang_scheduler.gang_queue import QueueView
 from gang_scheduler.gang_state import GangState
-from gang_scheduler.quota_book import QuotaBook, amounts_of
+from gang_scheduler.quota_book import QuotaBook
 from gang_scheduler.resources import Resources
 
 STOPPABLE = frozenset({GangState.STARTING, GangState.RUNNING})
@@ -69,6 +70,7 @@ class VictimList:
         self._of_queue: dict[str, list[_Holder]] = {}
         for holder in self._holders:
             self._of_queue.setdefault(holder.entry.queue, []).append(holder)
+        self._reclaimable: dict[tuple[str, int], list[_Holder]] = {}
         by_rank = [holder for holder in self._holders if ranks and holder.has_run and not holder.entry.is_aged]
         self._by_rank = sorted(by_rank, key=lambda holder: (-holder.rank, holder.entry.key))
 
@@ -116,7 +118,7 @@ class VictimList:
         owns = book.has_quota(entry.queue, self._pool)
         if not self._policy.reclaims_quota or not owns:
             return
-        if book.borrows(entry.queue, self._pool, amounts_of(entry.request.least)):
+        if book.borrows(entry.queue, self._pool, entry.request.least_amounts):
             return
         lenders = [
             queue
@@ -129,24 +131,30 @@ class VictimList:
         for queue in sorted(lenders, key=lambda queue: (not queue.harvests_only, -book.share(queue.name))):
             if not left.borrows(queue.name, self._pool):
                 continue
-            for holder in self._of_queue[queue.name]:
-                if holder.entry.key in self._stopped or not self._may_be_reclaimed(holder, entry, queue.harvests_only):
+            for holder in self._of_lender(queue, entry.request.gang_priority):
+                if holder.entry.key in self._stopped:
                     continue
                 yield holder, StopReason.RECLAIMED
-                left.charge(queue.name, self._pool, amounts_of(held(holder.entry)), -1)
+                left.charge(queue.name, self._pool, held_amounts(holder.entry), -1)
                 if not left.borrows(queue.name, self._pool):
                     break
 
-    def _may_be_reclaimed(self, holder: _Holder, entry: Entry, is_harvest: bool) -> bool:
-        """Never from a higher priority, which would take it right back."""
-        if holder.priority < entry.request.gang_priority:
-            return True
-        return (holder.has_run or is_harvest) and holder.priority == entry.request.gang_priority
+    def _of_lender(self, queue: QueueView, priority: int) -> list[_Holder]:
+        """Whom a gang of that priority may reclaim from the queue: nobody above it, who would take it right back."""
+        found = self._reclaimable.get((queue.name, priority))
+        if found is None:
+            found = self._reclaimable[queue.name, priority] = [
+                holder
+                for holder in self._of_queue[queue.name]
+                if holder.priority < priority
+                or (holder.priority == priority and (holder.has_run or queue.harvests_only))
+            ]
+        return found
 
 
 def _parts(entry: Entry, capacity: PoolCapacity) -> tuple[tuple[int, Resources], ...]:
     assert entry.placement is not None
-    each = {group.name: group.each for group in entry.request.worker_groups}
+    each = entry.request.each
     parts: dict[int, Resources] = {}
     for placed in entry.placement.workers:
         number = capacity.index.get(placed.node)

@@ -24,14 +24,17 @@ class WaitWriter:
         """`board` as it was before the plan."""
         self._board = board
         self._pools: dict[str, tuple[str, str, str]] = {}
-        self._fits_empty: dict[object, bool] = {}
+        self._told: dict[tuple[object, str], tuple[WaitReason, str]] = {}
 
     def write(self, entry: Entry, obstacle: Obstacle) -> tuple[WaitReason, str]:
         """The typed reason and the sentence."""
         request = entry.request
         match obstacle.reason:
             case WaitReason.NO_CAPACITY | WaitReason.NO_NODES:
-                return self._no_capacity(entry, obstacle)
+                alike = entry.kind, obstacle.pool
+                if alike not in self._told:
+                    self._told[alike] = self._no_capacity(entry, obstacle)
+                return self._told[alike]
             case WaitReason.BEHIND_ANOTHER_GANG:
                 return obstacle.reason, f"{asks(request)}; {_behind(obstacle)}"
             case WaitReason.RESERVED:
@@ -76,12 +79,7 @@ class WaitWriter:
         return found
 
     def _would_fit_empty(self, entry: Entry, capacity: PoolCapacity) -> bool:
-        key = capacity.pool.name, entry.kind
-        found = self._fits_empty.get(key)
-        if found is None:
-            empty = PoolCapacity(capacity.pool, capacity.nodes)
-            found = self._fits_empty[key] = Fitter({}).fit(entry, empty) is not None
-        return found
+        return Fitter({}).fit(entry, capacity.empty) is not None
 
 
 def asks(request: GangRequest) -> str:

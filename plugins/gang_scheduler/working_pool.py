@@ -133,16 +133,12 @@ class WorkingPool:
 
     def holds_when_empty(self, entry: Entry) -> bool:
         """True if the gang would find room if nobody else were here: only then it may keep others waiting."""
-        return self._fitter.fit(entry, self._empty) is not None
+        return self._fitter.fit(entry, self.capacity.empty) is not None
 
     def powers_when_empty(self, entry: Entry) -> bool:
         """True if the gang alone would stay under the pool's power cap."""
-        fit = self._fitter.fit(entry, self._empty)
-        return fit is not None and not lacks_power(fit.spots, self._empty)
-
-    @cached_property
-    def _empty(self) -> PoolCapacity:
-        return PoolCapacity(self.capacity.pool, self.capacity.nodes)
+        fit = self._fitter.fit(entry, self.capacity.empty)
+        return fit is not None and not lacks_power(fit.spots, self.capacity.empty)
 
     @cached_property
     def victims(self) -> VictimList:

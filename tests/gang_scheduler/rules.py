@@ -28,7 +28,7 @@ RULES = [
     Rule("srsf: weighed by size", "entry", "self.remaining_s(now_s, policy) * self.size", "self.remaining_s(now_s, policy)", "test_order"),
     Rule("las: what it got counts", "entry", "service_class(self.attained_s + self.ran_s(now_s)", "service_class(0.0", "test_order"),
     Rule("fair: the least share first", "line", "book.share(self._name) if self._is_fair else 0.0", "0.0", "test_fair_share"),
-    Rule("own quota before borrowing", "line", "book.borrows(self._name, pool, amounts_of(entry.request.least))", "False", "test_fair_share"),
+    Rule("own quota before borrowing", "line", "book.borrows(self._name, pool, entry.request.least_amounts)", "False", "test_fair_share"),
     Rule("shares are weighted", "quota_book", "/ view.weight if view.weight > 0", "/ 1.0 if view.weight > 0", "test_fair_share"),
     Rule("history counts", "quota_book", "dominant + view.usage / self._history_per_share", "dominant", "test_fair_share"),
     # what a queue may hold
@@ -70,7 +70,7 @@ RULES = [
     Rule("who ends in time may pass", "reservation", "return end_s <= self.start_s or still_fits(entry, spots, self.capacity)", "return still_fits(entry, spots, self.capacity)", "test_backfill"),
     Rule("an unknown duration might be any", "decide", 'return float("inf")\n', "return self.board.now_s\n", "test_backfill"),
     Rule("conservative: everybody has a reservation", "decide", "deepest = 1 if blocking is Blocking.EASY else self.policy.reservation_depth", "deepest = 1", "test_backfill"),
-    Rule("who never fits blocks nobody", "working_pool", "return self._fitter.fit(entry, self._empty) is not None", "return True", "test_backfill"),
+    Rule("who never fits blocks nobody", "working_pool", "return self._fitter.fit(entry, self.capacity.empty) is not None", "return True", "test_backfill"),
     Rule("held by a person", "admission", "    if view.is_held:\n", "    if False:\n", "test_waits"),
     # who stops for whom
     Rule("only lower priorities stop", "victims", "if holder.priority >= priority:", "if False:", "test_preemption"),
