@@ -25,6 +25,7 @@ from sqlalchemy import Engine, insert, text
 
 from embedded_stack.postgres import EmbeddedPostgres
 from embedded_stack.state_folder import StateFolder
+from gang_controller.gc_pause import paused_gc
 from gang_ledgers.ledger import Claim, NodeRecord
 from gang_ledgers.sql import SqlLedger
 from gang_ledgers.sql_change import changing
@@ -88,6 +89,7 @@ def measure(server: EmbeddedPostgres, gangs: int, ticks: int) -> dict[str, Any]:
     url = server.url("postgresql+psycopg").removesuffix("/postgres") + f"/{name}"
     ledger = SqlLedger(url, runs_dir=Path("/runs"))
     running = _fill(ledger, url, gangs)
+    asked = gangs
     took: dict[str, list[float]] = {act: [] for act in ACTS}
     engine = open_engine(url)
     for _ in range(5):
@@ -101,10 +103,12 @@ def measure(server: EmbeddedPostgres, gangs: int, ticks: int) -> dict[str, Any]:
             snapshot = ledger.snapshot()
         actions = _a_tick(snapshot, running)
         began = time.process_time()
-        with _timed(took["commit"]):
+        with paused_gc(), _timed(took["commit"]):  # as the controller does
             ledger.commit(actions, snapshot.version)
         took["commit, own CPU"].append(1000 * (time.process_time() - began))
         running += [action.key for action in actions if isinstance(action, Admit)]
+        _ask(engine, range(asked, asked + ADMITS))  # so that each tick finds as many that wait
+        asked += ADMITS
         _live(engine, ledger, running)
         with _timed(took["incremental"]):
             snapshot = ledger.snapshot()
@@ -124,29 +128,10 @@ def _fill(ledger: SqlLedger, url: str, gangs: int) -> list[AttemptKey]:
     """Nodes, pending gangs, and some that run."""
     for number in range(NODES):
         ledger.register_node(NodeRecord("host", NodeView("gpu", f"n{number:05}", Resources(64.0, 512.0, 8))))
-    requests = [_request(number) for number in range(gangs)]
     engine = open_engine(url)
-    with changing(engine) as change:
-        rows = [
-            {
-                "gang_id": request.gang_id,
-                "submission": 1,
-                "dag_id": request.dag_id,
-                "digest": request.run_spec_digest,
-                "request": encode(REQUEST, request),
-                "run_dir": f"/runs/{number}",
-                "owner": "benchmark",
-                "generation": 1,
-                "submitted_at": change.now,
-                "state": GangState.QUEUED.value,
-                "state_since": change.now,
-                "version": change.version,
-            }
-            for number, request in enumerate(requests)
-        ]
-        change.connection.execute(insert(submissions), rows)
+    _ask(engine, range(gangs))
     engine.dispose()
-    assert ledger.submit(requests[0], Claim("benchmark", 1)).submission == 1
+    assert ledger.submit(_request(0), Claim("benchmark", 1)).submission == 1
     snapshot = ledger.snapshot()
     chosen = snapshot.gangs[:RUNNING]
     admits = [_admit(AttemptKey(view.request.gang_id, 1, 1), number) for number, view in enumerate(chosen)]
@@ -155,6 +140,29 @@ def _fill(ledger: SqlLedger, url: str, gangs: int) -> list[AttemptKey]:
     for key in keys[: 2 * ENDS]:
         ledger.start(key, f"ref of {key}")
     return keys
+
+
+def _ask(engine: Engine, numbers: range) -> None:
+    """Submit gangs, in one statement."""
+    with changing(engine) as change:
+        rows = [
+            {
+                "gang_id": request.gang_id,
+                "submission": 1,
+                "dag_id": request.dag_id,
+                "digest": request.run_spec_digest,
+                "request": encode(REQUEST, request),
+                "run_dir": f"/runs/{request.gang_id}",
+                "owner": "benchmark",
+                "generation": 1,
+                "submitted_at": change.now,
+                "state": GangState.QUEUED.value,
+                "state_since": change.now,
+                "version": change.version,
+            }
+            for request in map(_request, numbers)
+        ]
+        change.connection.execute(insert(submissions), rows)
 
 
 def _request(number: int) -> GangRequest:

@@ -214,12 +214,11 @@ class GangController:
             snapshot = self._ledger.snapshot((settings or Settings()).policy.usage_half_life)
             with paused_gc():
                 actions = plan(settings.apply(snapshot)) if settings else _fates(snapshot)
-            if not actions:
-                return Tick(had_lock=True)
-            try:
-                self._ledger.commit(actions, snapshot.version)
-            except StaleSnapshot:
-                return Tick(had_lock=True, was_stale=True)
+                try:
+                    if actions:
+                        self._ledger.commit(actions, snapshot.version)
+                except StaleSnapshot:
+                    return Tick(had_lock=True, was_stale=True)
             return Tick(had_lock=True, actions=actions)
 
     def _usable_settings(self) -> Settings | None:

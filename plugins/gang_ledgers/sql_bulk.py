@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from functools import cache
 from typing import Any
 
+import psycopg
 from sqlalchemy import (
     ARRAY,
+    JSON,
+    ClauseElement,
     Column,
     ColumnElement,
     Connection,
     Table,
     TableValuedAlias,
+    Text,
     bindparam,
+    cast,
     column,
     delete,
     func,
     insert,
+    literal_column,
     select,
     update,
 )
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.exc import DBAPIError
 
 from gang_ledgers.sql_engine import is_postgresql
 
 # A statement takes 65,535 parameters on PostgreSQL and 32,766 on SQLite.
 MOST_KEYS = 1000
+_PSYCOPG = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # SQLAlchemy's
+
+
+@contextmanager
+def without_answers(connection: Connection) -> Iterator[None]:
+    """The statements of this module are sent one after the other, and their answers are waited for once, at the end.
+
+    Only those: a result of any other statement could not be read in here.
+
+    Raises:
+        DBAPIError: one of them failed.
+    """
+    if not is_postgresql(connection):
+        yield
+        return
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    try:
+        with driver.pipeline():
+            yield
+    except psycopg.Error as error:  # what SQLAlchemy, which saw no answer, could not wrap
+        raise DBAPIError.instance(None, None, error, psycopg.Error) from error
 
 
 def update_each(
@@ -34,50 +67,79 @@ def update_each(
     table: Table,
     key_columns: Sequence[Column[Any]],
     rows: Mapping[tuple[Any, ...], Mapping[str, Any]],
-    same: Mapping[str, Any] | None = None,
+    raised: tuple[Column[int], ...] = (),
 ) -> None:
-    """Write each row's own values to it, found by its key, and the expressions `same` to all of them."""
+    """Write each row's own values to it, found by its key, and raise the columns `raised` by one."""
     alike: dict[tuple[str, ...], list[tuple[Any, ...]]] = defaultdict(list)
     for key, values in rows.items():
         names = tuple(sorted(values))
         alike[names].append((*key, *(values[name] for name in names)))
     for names, written in alike.items():
         columns = [*key_columns, *(table.c[name] for name in names)]
-        if is_postgresql(connection) and len(written) > 1:
-            _update_by_arrays(connection, table, columns, len(key_columns), written, same or {})
+        if is_postgresql(connection):
+            _update_together(connection, table, columns, len(key_columns), written, raised)
         else:
-            _update_one_by_one(connection, table, columns, len(key_columns), written, same or {})
+            _update_one_by_one(connection, table, columns, len(key_columns), written, raised)
 
 
-def _update_by_arrays(
+def _update_together(
     connection: Connection,
     table: Table,
     columns: Sequence[Column[Any]],
     keys: int,
     rows: Sequence[tuple[Any, ...]],
-    same: Mapping[str, Any],
+    raised: tuple[Column[int], ...],
 ) -> None:
-    given = _given(*columns)
-    is_it = [of == given.c[of.name] for of in columns[:keys]]
-    own: dict[str, Any] = {of.name: given.c[of.name] for of in columns[keys:]}
-    connection.execute(update(table).where(*is_it).values({**same, **own}), _arrays(columns, rows))
+    sent = _update_text(table, tuple(columns), keys, raised)
+    connection.exec_driver_sql(sent, _as_json(columns, rows))
+
+
+# Statements for rows of one shape are always the same: building and looking one up would cost more than running it.
 
 
 @cache
-def _given(*columns: Column[Any]) -> TableValuedAlias:
-    """Rows handed over as one array for each column.
+def _update_text(table: Table, columns: tuple[Column[Any], ...], keys: int, raised: tuple[Column[int], ...]) -> str:
+    given = _given(columns)
+    is_it = [of == given.c[of.name] for of in columns[:keys]]
+    own: dict[str, Any] = {of.name: given.c[of.name] for of in columns[keys:]}
+    return _text(update(table).where(*is_it).values({**_plus_one(raised), **own}))
 
-    One statement, and of the same text for any number of rows, so that neither SQLAlchemy nor the driver parses it
-    again: a tenth of what a statement for each row costs.
+
+@cache
+def _insert_text(table: Table, columns: tuple[Column[Any], ...]) -> str:
+    names = [of.name for of in columns]
+    return _text(insert(table).from_select(names, select(_given(columns)), include_defaults=False))
+
+
+@cache
+def _delete_text(table: Table, columns: tuple[Column[Any], ...]) -> str:
+    given = _given(columns)
+    return _text(delete(table).where(*(of == given.c[of.name] for of in columns)))
+
+
+def _text(statement: ClauseElement) -> str:
+    return str(statement.compile(dialect=_PSYCOPG))
+
+
+def _plus_one(columns: Iterable[Column[int]]) -> dict[str, Any]:
+    return {of.name: of + literal_column("1") for of in columns}
+
+
+def _given(columns: Sequence[Column[Any]]) -> TableValuedAlias:
+    """Rows handed over as one text.
+
+    So the statement is the same for any number of rows; and JSON is written in C, where the driver writes arrays
+    element by element.
     """
-    arrays = [bindparam(f"all_{of.name}", type_=ARRAY(of.type)) for of in columns]
-    given = func.unnest(*arrays).table_valued(*(column(of.name, of.type) for of in columns), name="given")
-    return given.render_derived()
+    rows = func.json_to_recordset(cast(bindparam("given_rows", type_=Text()), JSON()))
+    given = rows.table_valued(*(column(of.name, of.type) for of in columns), name="given")
+    return given.render_derived(with_types=True)
 
 
-def _arrays(columns: Sequence[Column[Any]], rows: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
-    of_each = zip(*rows, strict=True)
-    return {f"all_{of.name}": list(values) for of, values in zip(columns, of_each, strict=True)}
+def _as_json(columns: Sequence[Column[Any]], rows: Sequence[tuple[Any, ...]]) -> dict[str, str]:
+    names = [of.name for of in columns]
+    given = [dict(zip(names, row, strict=True)) for row in rows]
+    return {"given_rows": json.dumps(given, default=datetime.isoformat, allow_nan=False)}
 
 
 def _update_one_by_one(
@@ -86,24 +148,24 @@ def _update_one_by_one(
     columns: Sequence[Column[Any]],
     keys: int,
     rows: Sequence[tuple[Any, ...]],
-    same: Mapping[str, Any],
+    raised: tuple[Column[int], ...],
 ) -> None:
     is_it = [of == bindparam(f"given_{of.name}") for of in columns[:keys]]
     own: dict[str, Any] = {of.name: bindparam(f"given_{of.name}") for of in columns[keys:]}
     parameters = [{f"given_{of.name}": value for of, value in zip(columns, row, strict=True)} for row in rows]
-    connection.execute(update(table).where(*is_it).values({**same, **own}), parameters)
+    connection.execute(update(table).where(*is_it).values({**_plus_one(raised), **own}), parameters)
 
 
 def insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows in their order; all have values for the same columns."""
-    if not is_postgresql(connection) or len(rows) < 2:
-        if rows:
-            connection.execute(insert(table), rows)
+    if not rows:
         return
-    columns = [table.c[name] for name in rows[0]]
-    given = _given(*columns)
-    statement = insert(table).from_select([of.name for of in columns], select(given), include_defaults=False)
-    connection.execute(statement, _arrays(columns, [tuple(row.values()) for row in rows]))
+    if not is_postgresql(connection):
+        connection.execute(insert(table), rows)
+        return
+    columns = tuple(table.c[name] for name in rows[0])
+    sent = _insert_text(table, columns)
+    connection.exec_driver_sql(sent, _as_json(columns, [tuple(row.values()) for row in rows]))
 
 
 def is_one_of(connection: Connection, of: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
@@ -117,7 +179,12 @@ def delete_each(
     connection: Connection, table: Table, key_columns: Sequence[Column[Any]], keys: Iterable[tuple[Any, ...]]
 ) -> None:
     """Delete the rows with those keys."""
-    parameters = [{f"given_{of.name}": part for of, part in zip(key_columns, key, strict=True)} for key in keys]
+    found = list(keys)
+    if found and is_postgresql(connection):
+        sent = _delete_text(table, tuple(key_columns))
+        connection.exec_driver_sql(sent, _as_json(key_columns, found))
+        return
+    parameters = [{f"given_{of.name}": part for of, part in zip(key_columns, key, strict=True)} for key in found]
     if parameters:
         is_it = [of == bindparam(f"given_{of.name}") for of in key_columns]
         connection.execute(delete(table).where(*is_it), parameters)

@@ -11,9 +11,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, and_, update
 
 from gang_ledgers.ledger import StaleSnapshot
-from gang_ledgers.sql_bulk import delete_each, insert_all, update_each
+from gang_ledgers.sql_bulk import delete_each, insert_all, update_each, without_answers
 from gang_ledgers.sql_codec import encode_mapping
-from gang_ledgers.sql_engine import latest_time, writing
+from gang_ledgers.sql_engine import as_utc, clock, writing
 from gang_ledgers.sql_rows import SubmissionRow, clocks_of
 from gang_ledgers.sql_tables import attempts, history, ledger_version, outbox, submissions
 from gang_scheduler.clocks import advance
@@ -98,8 +98,15 @@ class Change:
 
     def flush(self) -> None:
         """Send what was gathered; submissions before attempts, the order in which a renewal takes the same rows."""
-        raised = {"change": submissions.c.change + 1, "version": self.version}
-        update_each(self.connection, submissions, _SUBMISSION, self._submissions, same=raised)
+        for values in self._submissions.values():
+            values["version"] = self.version
+        with without_answers(self.connection):
+            self._send()
+        for sent in (self._submissions, self._admitted, self._attempts, self._taken_back, self._put_out, self._told):
+            sent.clear()
+
+    def _send(self) -> None:
+        update_each(self.connection, submissions, _SUBMISSION, self._submissions, raised=(submissions.c.change,))
         insert_all(self.connection, attempts, list(self._admitted.values()))
         update_each(
             self.connection,
@@ -111,8 +118,6 @@ class Change:
             delete_each(self.connection, outbox, key, [act for act in self._taken_back if len(act) == len(key)])
         insert_all(self.connection, outbox, list(self._put_out.values()))
         insert_all(self.connection, history, self._told)
-        for sent in (self._submissions, self._admitted, self._attempts, self._taken_back, self._put_out, self._told):
-            sent.clear()
 
 
 def is_attempt(key: AttemptKey) -> Any:
@@ -133,10 +138,10 @@ def changing(engine: Engine, expected_version: int | None = None) -> Iterator[Ch
         raise_version = update(ledger_version).where(ledger_version.c.id == 1)
         if expected_version is not None:
             raise_version = raise_version.where(ledger_version.c.version == expected_version)
-        raised = raise_version.values(version=ledger_version.c.version + 1).returning(ledger_version.c.version)
-        version = connection.execute(raised).scalar_one_or_none()
-        if version is None:
+        raised = raise_version.values(version=ledger_version.c.version + 1)
+        found = connection.execute(raised.returning(ledger_version.c.version, clock(connection))).one_or_none()
+        if found is None:
             raise StaleSnapshot(f"planned on version {expected_version}, and the ledger has changed since")
-        change = Change(connection, latest_time(connection), version)
+        change = Change(connection, as_utc(found[1]), found[0])
         yield change
         change.flush()

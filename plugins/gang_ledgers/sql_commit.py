@@ -5,24 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import singledispatch
+from functools import cache, singledispatch
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from gang_ledgers.sql_bulk import in_parts, is_one_of
 from gang_ledgers.sql_change import Change
 from gang_ledgers.sql_codec import PLACEMENT, VERDICT, decode, encode
 from gang_ledgers.sql_learning import Run, learn
 from gang_ledgers.sql_rows import SubmissionRow, key_of, request_of, with_attempt
-from gang_ledgers.sql_tables import nodes, submissions
+from gang_ledgers.sql_tables import attempts, nodes, submissions
 from gang_scheduler.actions import Action, Admit, AskStop, Finish, Lapse, MarkUnknown, Requeue, Wait
-from gang_scheduler.gang_state import GangState
+from gang_scheduler.gang_state import Clock, GangState
 from gang_scheduler.judge import judge
 from gang_scheduler.verdict import AttemptEnd, Cause, CauseClass
 
 # The supervisor kills at the end of the grace period; this much later its report should have come.
 REPORT_WITHIN = timedelta(seconds=15)
 
+_OF_SUBMISSION = (
+    *("gang_id", "submission", "dag_id", "digest", "attempt", "state", "state_since", "stop_why", "limit_verdict"),
+    *("verdict", "verdict_is_pending", "infrastructure_ends", *(f"{clock.value}_s" for clock in Clock)),
+)
+_OF_ATTEMPT = ("attempt", "placement", "host_id", "started_at", "ended_at", "lease_expires_at")
+_NEEDED = (
+    *(submissions.c[name] for name in _OF_SUBMISSION),
+    *(attempts.c[name].label(f"a_{name}") for name in _OF_ATTEMPT),
+)
 _NO_STOP = {"stop_is_requested": False, "stop_why": "", "stop_deadline": None}
 
 
@@ -32,11 +42,12 @@ class _Known:
 
     rows: dict[tuple[str, int], SubmissionRow]
     hosts: dict[tuple[str, str], str]
+    graces: dict[tuple[str, int], timedelta]
 
 
 def apply_all(change: Change, actions: Sequence[Action]) -> None:
     """Write every action, in a few statements for all of them."""
-    known = _Known(_rows_of(change, actions), _hosts_of(change, actions))
+    known = _Known(_rows_of(change, actions), _hosts_of(change, actions), _graces_of(change, actions))
     for action in actions:
         row = known.rows.get((action.key.gang_id, action.key.submission))
         assert row is not None, f"planned for {action.key}, which the ledger does not have"
@@ -48,9 +59,15 @@ def _rows_of(change: Change, actions: Iterable[Action]) -> dict[tuple[str, int],
     gang_ids = list(dict.fromkeys(action.key.gang_id for action in actions))
     rows: dict[tuple[str, int], SubmissionRow] = {}
     for part in in_parts(gang_ids):
-        query = with_attempt().where(is_one_of(change.connection, submissions.c.gang_id, part))
+        query = _read().where(is_one_of(change.connection, submissions.c.gang_id, part))
         rows |= {(row.gang_id, row.submission): row for row in change.connection.execute(query)}
     return rows
+
+
+@cache
+def _read() -> Select[Any]:
+    """Only what the actions need."""
+    return with_attempt().with_only_columns(*_NEEDED, maintain_column_froms=True)
 
 
 def _hosts_of(change: Change, actions: Iterable[Action]) -> dict[tuple[str, str], str]:
@@ -62,6 +79,17 @@ def _hosts_of(change: Change, actions: Iterable[Action]) -> dict[tuple[str, str]
         )
         hosts |= {(row.pool, row.node): row.host_id for row in change.connection.execute(query)}
     return hosts
+
+
+def _graces_of(change: Change, actions: Iterable[Action]) -> dict[tuple[str, int], timedelta]:
+    """How long those that are asked to stop may take."""
+    gang_ids = list(dict.fromkeys(action.key.gang_id for action in actions if isinstance(action, AskStop)))
+    graces: dict[tuple[str, int], timedelta] = {}
+    for part in in_parts(gang_ids):
+        columns = (submissions.c.gang_id, submissions.c.submission, submissions.c.request)
+        query = select(*columns).where(is_one_of(change.connection, submissions.c.gang_id, part))
+        graces |= {(row.gang_id, row.submission): request_of(row).grace for row in change.connection.execute(query)}
+    return graces
 
 
 def _runs(actions: Iterable[Action], known: _Known) -> Iterable[Run]:
@@ -145,15 +173,14 @@ def _(action: Finish, change: Change, row: SubmissionRow, known: _Known) -> None
 
 
 @apply.register
-def _(action: AskStop, change: Change, row: SubmissionRow, known: _Known) -> None:  # noqa: ARG001
+def _(action: AskStop, change: Change, row: SubmissionRow, known: _Known) -> None:
     state = GangState(row.state)
-    request = request_of(row)
     change.enter(
         row,
         state if state is GangState.UNKNOWN else GangState.STOPPING,
         stop_is_requested=True,
         stop_why=row.stop_why or action.sentence,
-        stop_deadline=change.now + request.grace + REPORT_WITHIN,
+        stop_deadline=change.now + known.graces[row.gang_id, row.submission] + REPORT_WITHIN,
         limit_verdict=encode(VERDICT, action.verdict) if action.verdict else row.limit_verdict,
     )
     change.put_out("stop", action.key, _pool_of(row), row.a_host_id)

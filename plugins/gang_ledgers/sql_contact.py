@@ -51,10 +51,13 @@ def _move_on(change: Change, last: datetime, gap: timedelta) -> None:
     live = connection.execute(select(*columns).where(submissions.c.ended_at.is_(None))).all()
     moved = {
         # What happened after contact was last noted has not been going on for the whole gap.
-        (row.gang_id, row.submission): {"state_since": min(row.state_since + gap, last + gap)}
+        (row.gang_id, row.submission): {
+            "state_since": min(row.state_since + gap, last + gap),
+            "version": change.version,
+        }
         for row in live
     }
-    update_each(connection, submissions, columns[:2], moved, same={"version": change.version})
+    update_each(connection, submissions, columns[:2], moved)
     for row in connection.execute(select(attempts).where(attempts.c.ended_at.is_(None))).all():
         _extend(connection, row, attempts.c.lease_expires_at, row.lease_expires_at, gap)
         _extend(connection, row, attempts.c.start_by, row.start_by, gap)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, text
+from sqlalchemy import ColumnElement, Connection, Engine, QueuePool, create_engine, event, literal_column, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -139,17 +139,23 @@ def _first_line(error: DBAPIError) -> str:
 
 def transaction_time(connection: Connection) -> datetime:
     """The database's time at which this transaction began (on SQLite: now, with milliseconds)."""
-    return _time(connection, "transaction_timestamp()")
+    began = literal_column("transaction_timestamp()") if is_postgresql(connection) else clock(connection)
+    return as_utc(connection.execute(select(began)).scalar_one())
 
 
 def latest_time(connection: Connection) -> datetime:
     """The database's time at this moment: used after a wait for a lock, so that what is written later is later."""
-    return _time(connection, "clock_timestamp()")
+    return as_utc(connection.execute(select(clock(connection))).scalar_one())
 
 
-def _time(connection: Connection, function: str) -> datetime:
-    if is_postgresql(connection):
-        found: datetime = connection.execute(text(f"SELECT {function}")).scalar_one()
-        return found.astimezone(UTC)
-    said = connection.execute(text("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")).scalar_one()
+def clock(connection: Connection) -> ColumnElement[Any]:
+    """The same as an expression, to be had with other columns; `as_utc` reads it."""
+    of_dialect = "clock_timestamp()" if is_postgresql(connection) else "strftime('%Y-%m-%d %H:%M:%f', 'now')"
+    return literal_column(of_dialect)
+
+
+def as_utc(said: datetime | str) -> datetime:
+    """The instant that a database's clock said."""
+    if isinstance(said, datetime):
+        return said.astimezone(UTC)
     return datetime.fromisoformat(said).replace(tzinfo=UTC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, func, select
@@ -15,6 +16,7 @@ from gang_scheduler.gang_state import Clock, GangState
 from gang_scheduler.snapshot import GangView
 
 SubmissionRow = Row[Any]
+_LONG = frozenset({"request", "result", "a_end_facts"})
 
 
 def with_attempt() -> Select[Any]:
@@ -26,6 +28,13 @@ def with_attempt() -> Select[Any]:
     )
     columns = [column.label(f"a_{column.name}") for column in attempts.c]
     return select(submissions, *columns).select_from(submissions.outerjoin(attempts, is_current))
+
+
+@cache
+def without_long_texts() -> Select[Any]:
+    """The same without what may be long and is seldom asked for: the request, the result, the facts of an end."""
+    columns = [column for column in with_attempt().selected_columns if column.name not in _LONG]
+    return with_attempt().with_only_columns(*columns, maintain_column_froms=True)
 
 
 def newest(connection: Connection, gang_id: str) -> SubmissionRow | None:
@@ -57,7 +66,7 @@ def key_of(row: SubmissionRow) -> AttemptKey:
     return AttemptKey(row.gang_id, row.submission, row.attempt)
 
 
-def request_of(row: SubmissionRow) -> GangRequest:
+def request_of(row: Row[*tuple[Any, ...]]) -> GangRequest:
     """What was asked for."""
     return REQUEST.validate_json(row.request)
 

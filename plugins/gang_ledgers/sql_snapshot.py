@@ -16,7 +16,7 @@ from gang_ledgers.sql_codec import PLACEMENT, REQUEST
 from gang_ledgers.sql_engine import reading, transaction_time
 from gang_ledgers.sql_learning import Learned, learned_since, task_key
 from gang_ledgers.sql_nodes import in_order, nodes_since
-from gang_ledgers.sql_rows import SubmissionRow, to_view, with_attempt
+from gang_ledgers.sql_rows import SubmissionRow, to_view, without_long_texts
 from gang_ledgers.sql_tables import ledger_version, submissions
 from gang_scheduler.gang import GangRequest, Placement
 from gang_scheduler.gang_queue import QueueView
@@ -25,11 +25,6 @@ from gang_scheduler.snapshot import GangView, NodeView, Snapshot
 
 _Key = tuple[str, int]  # gang id and submission
 _BEFORE_ALL = -1
-
-# A request may be long, and is read once for each time that it is written.
-_WITHOUT_REQUEST = [
-    column for column in with_attempt().selected_columns if column.name not in ("request", "result", "a_end_facts")
-]
 
 
 @dataclass(slots=True)
@@ -111,7 +106,7 @@ def _refresh(kept: _Kept, connection: Connection) -> None:
 
 def _changed(kept: _Kept, connection: Connection) -> Iterable[SubmissionRow]:
     """Rows that have changed; the first time only those that live."""
-    query = with_attempt().with_only_columns(*_WITHOUT_REQUEST, maintain_column_froms=True)
+    query = without_long_texts()
     if kept.version == _BEFORE_ALL:
         query = query.where(submissions.c.ended_at.is_(None))
     else:
