@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Container, Iterable, Sequence
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -42,6 +41,7 @@ class Board:
         """Empty pools; nobody waits."""
         self.now_s = now_s
         self.policy = policy
+        self._ages_after_s = policy.ages_after_s
         by_pool: dict[str, list[NodeView]] = {pool.name: [] for pool in pools}
         for node in nodes:
             by_pool.setdefault(node.pool, []).append(node)
@@ -65,14 +65,11 @@ class Board:
         """The board of a snapshot; the gangs in `without` hold what they hold, and don't wait in line."""
         board = Board(snapshot.now.timestamp(), snapshot.nodes, snapshot.pools, snapshot.queues, snapshot.policy)
         aside = frozenset(without)
-        with ExitStack() as filled:
-            for pool in board.pools.values():
-                filled.enter_context(pool.filling())
-            for view in sorted(snapshot.gangs, key=attrgetter("key")):
-                board._take_in(view, aside)
+        for view in sorted(snapshot.gangs, key=attrgetter("key")):
+            board._take_in(view, aside)
         for line in board.lines.values():
             line.sort(key=_place)
-        if board.policy.ages_after_s < inf:
+        if board._ages_after_s < inf:
             board._ages_at = [(board._age_s(entry), key) for key, entry in board.entries.items() if not entry.is_aged]
             heapify(board._ages_at)
         return board
@@ -152,7 +149,7 @@ class Board:
     def _wait(self, key: Key, entry: Entry) -> None:
         self._note(key, entry)
         insort(self.lines.setdefault(entry.queue, []), (entry.place_in_line, entry), key=_place)
-        if not entry.is_aged and self.policy.ages_after_s < inf:
+        if not entry.is_aged and self._ages_after_s < inf:
             heappush(self._ages_at, (self._age_s(entry), key))
 
     def _note(self, key: Key, entry: Entry) -> None:
@@ -173,7 +170,7 @@ class Board:
         self.related += _is_related(entry)
 
     def _age_s(self, entry: Entry) -> float:
-        return entry.waits_since_s + self.policy.ages_after_s - entry.queued_s
+        return entry.waits_since_s + self._ages_after_s - entry.queued_s
 
     def _leave_line(self, key: Key, entry: Entry) -> None:
         line = self.lines[entry.queue]
@@ -186,7 +183,7 @@ class Board:
 
     def _hold(self, key: Key, entry: Entry, placement: Placement) -> None:
         self.holding[key] = entry
-        entry.is_aged = entry.queued_s >= self.policy.ages_after_s
+        entry.is_aged = entry.queued_s >= self._ages_after_s
         priority = entry.request.gang_priority
         self.held_priorities[priority] = self.held_priorities.get(priority, 0) + 1
         self._harvesters += entry.request.harvests_cpus

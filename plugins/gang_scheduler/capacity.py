@@ -9,8 +9,8 @@ changes, not what exists.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property
+from itertools import pairwise
 
 from gang_scheduler.devices import Devices, split
 from gang_scheduler.gang import GangRequest, Placement
@@ -93,9 +93,7 @@ class PoolCapacity:
         self.storage_gbps = self.pool.storage_gbps
         self.watts = 0.0
         self._tables: dict[Resources, SlotTable] = {}
-        self._buckets: dict[int, int] = {}
-        self._is_settled = True
-        self._sort_into_buckets()
+        self._buckets: dict[int, int] = {}  # made when first asked for, and kept up from then on
 
     def copy(self) -> PoolCapacity:
         """An independent copy, e.g. of how things will be at another time."""
@@ -116,18 +114,6 @@ class PoolCapacity:
         other._clear()
         return other
 
-    @contextmanager
-    def filling(self) -> Iterator[None]:
-        """While many gangs are put in place and nothing is asked, the order of the nodes is not kept up."""
-        self._is_settled = False
-        yield
-        self._is_settled = True
-        self._sort_into_buckets()
-
-    def _sort_into_buckets(self) -> None:
-        in_bucket = [self._bucket(number) for number in range(len(self.nodes))]
-        self._buckets = {bucket: as_bits([other == bucket for other in in_bucket]) for bucket in sorted(set(in_bucket))}
-
     # --- asking
 
     def table(self, each: Resources) -> SlotTable:
@@ -140,10 +126,16 @@ class PoolCapacity:
 
     def tightest_first(self, mask: int) -> Iterator[int]:
         """The nodes in `mask` in sets of equal free GPUs (or CPUs), least first."""
+        if not self._buckets:
+            self._sort_into_buckets()
         for bucket in sorted(self._buckets):
             found = self._buckets[bucket] & mask
             if found:
                 yield found
+
+    def _sort_into_buckets(self) -> None:
+        in_bucket = [self._bucket(number) for number in range(len(self.nodes))]
+        self._buckets = {bucket: as_bits([other == bucket for other in in_bucket]) for bucket in set(in_bucket)}
 
     def free(self) -> Resources:
         """What the usable nodes have free together."""
@@ -173,9 +165,12 @@ class PoolCapacity:
         """The slots of every node; nodes in the same state, which are many, are reckoned once."""
         states = list(zip(self._cpus, self._memory, self._scratch, self._gpus, strict=True))
         apart = self._devices.keys() | self._mig.keys()  # whose slots rest on more than that
-        one_of_each = {state: number for number, state in enumerate(states) if number not in apart}
-        slots_of = {state: self._slots(each, number) for state, number in one_of_each.items()}
-        slots = [slots_of.get(state, 0) for state in states]
+        one_of_each = dict(zip(states, range(len(states)), strict=True))
+        if apart:
+            one_of_each = {state: number for number, state in enumerate(states) if number not in apart}
+        slots_of = dict.fromkeys(states, 0)
+        slots_of |= {state: self._slots(each, number) for state, number in one_of_each.items()}
+        slots = [slots_of[state] for state in states]
         for number in apart:
             slots[number] = self._slots(each, number)
         for number in self._out_of_use:
@@ -224,7 +219,7 @@ class PoolCapacity:
 
     def _move(self, number: int, each: Resources, workers: int, devices: tuple[int, ...], sign: int) -> tuple[int, ...]:
         change = sign * workers
-        before = self._bucket(number) if self._is_settled else 0
+        before = self._bucket(number) if self._buckets else 0
         self._cpus[number] += change * each.cpus
         self._memory[number] += change * each.memory_gib
         self._scratch[number] += change * each.scratch_gib
@@ -235,7 +230,7 @@ class PoolCapacity:
             counts = self._mig.setdefault(number, {})
             counts[profile] = counts.get(profile, 0) + change * count
         self._count_holders(number, -change)
-        after = self._bucket(number) if self._is_settled else 0
+        after = self._bucket(number) if self._buckets else 0
         if after != before:
             bit = 1 << number
             self._buckets[before] &= ~bit
@@ -284,16 +279,9 @@ def _domains(nodes: Sequence[NodeView], depth: int) -> tuple[list[list[int]], li
     domain_of: list[list[int]] = []
     domain_nodes: list[list[list[int]]] = []
     for level in range(depth):
-        numbers: dict[tuple[str, ...], int] = {}
-        members: list[list[int]] = []
-        of_node: list[int] = []
-        for number, node in enumerate(nodes):
-            path = node.location[: level + 1]
-            domain = numbers.setdefault(path, len(numbers))
-            if domain == len(members):
-                members.append([])
-            members[domain].append(number)
-            of_node.append(domain)
-        domain_of.append(of_node)
+        paths = [node.location[: level + 1] for node in nodes]
+        starts = [number for number, path in enumerate(paths) if not number or path != paths[number - 1]]
+        members = [list(range(*ends)) for ends in pairwise([*starts, len(nodes)])]  # they are sorted by location
+        domain_of.append([domain for domain, numbers in enumerate(members) for _ in numbers])
         domain_nodes.append(members)
     return domain_of, domain_nodes

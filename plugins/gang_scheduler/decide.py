@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 
 from gang_scheduler.actions import StopReason, WaitReason
@@ -18,7 +19,7 @@ from gang_scheduler.policy import Blocking
 from gang_scheduler.pool import Authority
 from gang_scheduler.preemption import evict_for
 from gang_scheduler.quota_book import QuotaBook
-from gang_scheduler.quota_head import QuotaHead
+from gang_scheduler.quota_head import End, QuotaHead
 from gang_scheduler.resources import Resources
 from gang_scheduler.victims import STOPPABLE
 from gang_scheduler.working_pool import WorkingPool
@@ -110,6 +111,12 @@ class _Pass:
                 break
         self._grow()
         return self.decided
+
+    @cached_property
+    def ends(self) -> list[End]:
+        """When those that hold capacity will end, soonest first."""
+        now_s, policy = self.board.now_s, self.policy
+        return sorted((entry.end_s(now_s, policy), key, entry) for key, entry in self.board.holding.items())
 
     # --- one gang
 
@@ -260,7 +267,9 @@ class _Pass:
         behind = Obstacle(WaitReason.BEHIND_ANOTHER_GANG, obstacle.pool, entry)
         if obstacle.reason is WaitReason.QUOTA:
             if blocking is not Blocking.NONE and entry.queue not in self.quota_heads:
-                self.quota_heads[entry.queue] = QuotaHead(entry, obstacle.pool, self.board, self.quotas, blocking)
+                self.quota_heads[entry.queue] = QuotaHead(
+                    entry, obstacle.pool, self.quotas, blocking, lambda: self.ends
+                )
         elif blocking is Blocking.HEAD:
             for name in entry.request.pools:
                 if name in self.pools and self.pools[name].holds_when_empty(entry):

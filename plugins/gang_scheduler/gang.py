@@ -138,7 +138,7 @@ class GangRequest:
     storage_gib: float = 0.0  # of the pool's shared storage, while it runs
     storage_gbps: float = 0.0
 
-    @property
+    @cached_property
     def pools(self) -> tuple[str, ...]:
         """The pools it may run in, in order of preference."""
         return (self.gang_pool, *self.fallback_pools)

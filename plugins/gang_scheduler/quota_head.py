@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
-from gang_scheduler.board import Board, held_amounts
+from gang_scheduler.board import Key, held_amounts
 from gang_scheduler.entry import Entry
 from gang_scheduler.policy import Blocking
 from gang_scheduler.quota_book import QuotaBook
+
+End = tuple[float, Key, Entry]  # when, who
 
 
 class QuotaHead:
     """Reckons, when first asked, by when enough of the quota is free again."""
 
-    def __init__(self, entry: Entry, pool: str, board: Board, quotas: QuotaBook, blocking: Blocking) -> None:
-        """`quotas` as they were when the gang was considered."""
+    def __init__(
+        self, entry: Entry, pool: str, quotas: QuotaBook, blocking: Blocking, ends: Callable[[], Sequence[End]]
+    ) -> None:
+        """`quotas` as they were when the gang was considered; `ends` of all that hold capacity, soonest first."""
         self.entry = entry
         self._pool = pool
-        self._board = board
+        self._ends = ends
         self._book = quotas.copy()
         self._blocking = blocking
         self._start_s: float | None = None
@@ -51,9 +55,7 @@ class QuotaHead:
     def _reckon(self) -> float:
         """Free those that hold quota, in the order of their expected ends, until the gang is within it."""
         asked = self.entry.request.least_amounts
-        now_s, policy = self._board.now_s, self._board.policy
-        holders = [(other.end_s(now_s, policy), key, other) for key, other in self._board.holding.items()]
-        for end_s, _, other in sorted(holders, key=lambda item: item[:2]):
+        for end_s, _, other in self._ends():
             if other.placement is None or other.placement.pool != self._pool:
                 continue
             self._book.charge(other.queue, self._pool, held_amounts(other, other.placement), -1)

@@ -34,9 +34,7 @@ class _Holder:
     entry: Entry
     priority: int
     lost_s: float
-    has_run: bool
     rank: float
-    harvests: bool
 
 
 class VictimList:
@@ -48,7 +46,8 @@ class VictimList:
         self._pool = pool
         self._stopped: set[AttemptKey] = set()
         ranks = board.policy.ranks_who_runs
-        self._holders: list[_Holder] = []
+        found: list[_Holder] = []
+        self._board = board
         self._capacity = capacity = board.pools[pool]
         for entry in board.holding.values():
             placement = entry.placement
@@ -56,22 +55,15 @@ class VictimList:
                 continue
             if not entry.request.is_preemptible:
                 continue
-            self._holders.append(
-                _Holder(
-                    entry,
-                    entry.request.gang_priority,
-                    entry.lost_s(board.now_s),
-                    entry.has_had_its_run(board.now_s, board.policy),
-                    entry.rank(board.now_s, board.policy) if ranks and not entry.is_aged else 0.0,
-                    _harvests(entry, capacity),
-                )
-            )
-        self._holders.sort(key=lambda holder: (holder.priority, holder.lost_s, holder.entry.key))
+            rank = entry.rank(board.now_s, board.policy) if ranks and not entry.is_aged else 0.0
+            found.append(_Holder(entry, entry.request.gang_priority, entry.lost_s(board.now_s), rank))
+        self._holders = sorted(found, key=lambda holder: (holder.priority, holder.lost_s, holder.entry.key))
+        self._harvesters = [holder for holder in self._holders if _harvests(holder.entry, capacity)]
         self._of_queue: dict[str, list[_Holder]] = {}
         for holder in self._holders:
             self._of_queue.setdefault(holder.entry.queue, []).append(holder)
         self._reclaimable: dict[tuple[str, int], list[_Holder]] = {}
-        by_rank = [holder for holder in self._holders if ranks and holder.has_run and not holder.entry.is_aged]
+        by_rank = [holder for holder in self._holders if ranks and self._has_run(holder) and not holder.entry.is_aged]
         self._by_rank = sorted(by_rank, key=lambda holder: (-holder.rank, holder.entry.key))
 
     def stop(self, entry: Entry) -> None:
@@ -95,8 +87,8 @@ class VictimList:
     def _in_turn(self, entry: Entry, board: Board, book: QuotaBook) -> Iterator[tuple[_Holder, StopReason]]:
         priority = entry.request.gang_priority
         if entry.total.gpu_count:
-            for holder in self._holders:
-                if holder.harvests and holder.priority <= priority:
+            for holder in self._harvesters:
+                if holder.priority <= priority:
                     yield holder, StopReason.PREEMPTED
         yield from self._who_borrowed(entry, book)
         if self._policy.preempts_by_priority:
@@ -139,6 +131,9 @@ class VictimList:
                 if not left.borrows(queue.name, self._pool):
                     break
 
+    def _has_run(self, holder: _Holder) -> bool:
+        return holder.entry.has_had_its_run(self._board.now_s, self._policy)
+
     def _of_lender(self, queue: QueueView, priority: int) -> list[_Holder]:
         """Whom a gang of that priority may reclaim from the queue: nobody above it, who would take it right back."""
         found = self._reclaimable.get((queue.name, priority))
@@ -147,7 +142,7 @@ class VictimList:
                 holder
                 for holder in self._of_queue[queue.name]
                 if holder.priority < priority
-                or (holder.priority == priority and (holder.has_run or queue.harvests_only))
+                or (holder.priority == priority and (queue.harvests_only or self._has_run(holder)))
             ]
         return found
 

@@ -84,7 +84,7 @@ RULES = [
     Rule("hardly shorter is not shorter", "policy", "else rank * self.hysteresis", "else rank", "test_order"),
     Rule("quota is given back", "victims", "if not self._policy.reclaims_quota or not owns:", "if True:", "test_quotas"),
     Rule("harvesting queues give it back first", "victims", "(not queue.harvests_only, -book.share(queue.name))", "(queue.harvests_only,)", "test_windows"),
-    Rule("harvesters of CPUs stop first", "victims", "if holder.harvests and holder.priority <= priority:", "if False:", "test_shares_and_mig"),
+    Rule("harvesters of CPUs stop first", "victims", "if holder.priority <= priority:", "if False:", "test_shares_and_mig"),
     # elastic gangs
     Rule("elastic gangs start small", "fit", "is_fewest=entry.request.is_elastic", "is_fewest=False", "test_elastic"),
     Rule("elastic gangs grow", "decide", "        self._grow()\n", "", "test_elastic"),
