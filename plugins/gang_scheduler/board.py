@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from operator import attrgetter
 
+from gang_scheduler.ageing import Ageing
 from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.entry import Entry
 from gang_scheduler.gang import NO_WISHES, Kind, Placement
@@ -58,6 +59,7 @@ class Board:
         self.related = 0  # how many of those that wait look at where other gangs stand
         self.held_priorities: dict[int, int] = {}  # of those who hold capacity, and how many have each
         self._harvesters = 0
+        self._ageing = Ageing()
         self._ages_at: list[tuple[float, Key]] = []
 
     @staticmethod
@@ -65,17 +67,27 @@ class Board:
         """The board of a snapshot; the gangs in `without` hold what they hold, and don't wait in line."""
         board = Board(snapshot.now.timestamp(), snapshot.nodes, snapshot.pools, snapshot.queues, snapshot.policy)
         aside = frozenset(without)
-        for view in sorted(snapshot.gangs, key=attrgetter("key")):
-            board._take_in(view, aside)
+        views = sorted(snapshot.gangs, key=attrgetter("key"))
+        entries = [Entry.of(view, board.now_s) for view in views]
+        if board._ages_after_s < inf:
+            board._take_in_aged(views, entries, aside)
+        for view, entry in zip(views, entries, strict=True):
+            board._take_in(view, entry, aside)
         for line in board.lines.values():
             line.sort(key=_place)
         if board._ages_after_s < inf:
-            board._ages_at = [(board._age_s(entry), key) for key, entry in board.entries.items() if not entry.is_aged]
+            held = {(view.request.gang_id, view.submission) for view in views if view.is_held}
+            board._ages_at = [(board._age_s(entry), key) for key, entry in board.entries.items() if key not in held]
             heapify(board._ages_at)
         return board
 
-    def _take_in(self, view: GangView, aside: Container[Key]) -> None:
-        entry = Entry.of(view, self.now_s)
+    def _take_in_aged(self, views: Iterable[GangView], entries: Iterable[Entry], aside: Container[Key]) -> None:
+        for view, entry in zip(views, entries, strict=True):
+            is_in = view.holds_capacity or (view.request.gang_id, view.submission) not in aside
+            if is_in and not view.is_held and entry.waited_s(self.now_s) >= self._ages_after_s:
+                self._ageing.add(entry)
+
+    def _take_in(self, view: GangView, entry: Entry, aside: Container[Key]) -> None:
         key = view.request.gang_id, view.submission
         self.submissions.setdefault(key[0], []).append(key[1])
         if view.holds_capacity:
@@ -124,13 +136,20 @@ class Board:
         else:
             self._leave_line(key, entry)
         self.submissions[key[0]].remove(key[1])
+        self._line_up_anew(self._ageing.drop(entry))
 
     def age(self) -> None:
         """Move those forward that have waited long enough by now."""
         while self._ages_at and self._ages_at[0][0] <= self.now_s:
             _, key = heappop(self._ages_at)
             entry = self.entries.get(key)
-            if entry is not None and not entry.is_aged and self._age_s(entry) <= self.now_s:
+            if entry is not None and self._age_s(entry) <= self.now_s:
+                self._line_up_anew(self._ageing.add(entry))
+
+    def _line_up_anew(self, changed: Iterable[Entry]) -> None:
+        for entry in changed:
+            key = entry.key.gang_id, entry.key.submission
+            if key in self.entries:
                 self._leave_line(key, entry)
                 self._wait(key, entry)
 
@@ -149,13 +168,12 @@ class Board:
     def _wait(self, key: Key, entry: Entry) -> None:
         self._note(key, entry)
         insort(self.lines.setdefault(entry.queue, []), (entry.place_in_line, entry), key=_place)
-        if not entry.is_aged and self._ages_after_s < inf:
+        if self._ages_after_s < inf:
             heappush(self._ages_at, (self._age_s(entry), key))
 
     def _note(self, key: Key, entry: Entry) -> None:
         """Everything about one that waits but its place in the line, and in the order of ageing."""
         self.entries[key] = entry
-        entry.is_aged = self._age_s(entry) <= self.now_s
         rank = entry.rank(self.now_s, self.policy)
         request = entry.request
         entry.place_in_line = (
@@ -183,7 +201,6 @@ class Board:
 
     def _hold(self, key: Key, entry: Entry, placement: Placement) -> None:
         self.holding[key] = entry
-        entry.is_aged = entry.queued_s >= self._ages_after_s
         priority = entry.request.gang_priority
         self.held_priorities[priority] = self.held_priorities.get(priority, 0) + 1
         self._harvesters += entry.request.harvests_cpus

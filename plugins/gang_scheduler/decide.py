@@ -129,16 +129,19 @@ class _Pass:
         shorter = self.too_long.get(entry.kind)
         if shorter is not None and expected_s >= shorter[0]:
             return shorter[1]  # one of its kind that would end sooner would delay a reservation already
-        first: Obstacle | None = None
+        obstacles: list[Obstacle] = []
         for name in pools_by_cost(entry, self.board):
             if name not in self.pools:
                 continue
             obstacle = self._try(entry, self.pools[name])
             if obstacle is None:
                 return None
-            first = first or obstacle
-        if first is None:
+            obstacles.append(obstacle)
+        if not obstacles:
             return self._give_up(entry, Obstacle(WaitReason.NO_NODES, entry.request.gang_pool))
+        first = obstacles[0]
+        if len(obstacles) > 1:
+            first = next((obstacle for obstacle in obstacles if self._might_go(entry, obstacle)), first)
         if first.reason is WaitReason.RESERVED:
             self.too_long[entry.kind] = expected_s, first
             return first
@@ -151,6 +154,10 @@ class _Pass:
                 return Obstacle(WaitReason.PREEMPTING, name, detail=first.detail)
         self._block(entry, first)
         return first
+
+    def _might_go(self, entry: Entry, obstacle: Obstacle) -> bool:
+        """False where the pool would not hold the gang even when empty: another pool's obstacle tells more."""
+        return obstacle.reason is not WaitReason.NO_CAPACITY or self.pools[obstacle.pool].holds_when_empty(entry)
 
     def _try(self, entry: Entry, pool: WorkingPool) -> Obstacle | None:
         """Admit the gang to the pool; None if that was done."""

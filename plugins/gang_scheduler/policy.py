@@ -38,10 +38,10 @@ class Policy:
     that come later; only if they have run `min_run` since they started (twice as long for each time that they were
     stopped before, which also holds for reclaims), and come later by the factor `hysteresis` (SRSF) or by `las_gap`
     classes (LAS).
-    `aged_after`: who has waited so long goes before all others of its priority, and is not preempted by order; with
-    `sjf`, `srsf` and `las` only, since with the other orders everybody's turn comes. None
-    is never. `las_first` and `las_factor` are the classes of attained GPU time: below the first, then each wider by
-    the factor. A running gang of unknown duration is taken to run as long again as it has, and at least
+    `aged_after`: of those that have waited so long the first goes before all others of its priority, and is not
+    preempted by order (`ageing`); with `sjf`, `srsf` and `las` only, since with the other orders everybody's turn
+    comes. None is never. `las_first` and `las_factor` are the classes of attained GPU time: below the first, then each
+    wider by the factor. A running gang of unknown duration is taken to run as long again as it has, and at least
     `assumed_duration`. `usage_half_life` is that of the usage history of queues.
     """
 

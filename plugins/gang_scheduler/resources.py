@@ -67,7 +67,8 @@ class Resources:
             (self.gpu_share, "of a GPU", "shared GPUs"),
             (self.scratch_gib, "GiB scratch", "GiB scratch"),
         ]
-        named = [f"{amount:.6g} {one if amount <= 1 else many}" for amount, one, many in amounts if amount > TINY]
+        said = [(f"{amount:.6g}", one, many) for amount, one, many in amounts if amount > TINY]
+        named = [f"{amount} {one if float(amount) <= 1 else many}" for amount, one, many in said]
         named += [f"{count} x MIG {profile}" for profile, count in self.mig if count]
         return ", ".join(named) or "0 CPUs"
 

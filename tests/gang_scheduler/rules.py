@@ -22,6 +22,7 @@ RULES = [
     # whose turn it is
     Rule("priority goes first", "board", "-request.gang_priority,", "0,", "test_order"),
     Rule("who has waited long goes first", "board", "not entry.is_aged,\n", "True,\n", "test_order"),
+    Rule("one at a time goes first", "ageing", "before.is_aged = False", "pass", "test_ageing"),
     Rule("harvesters of CPUs go last", "board", "            request.harvests,\n", "", "test_shares_and_mig"),
     Rule("due: longer ones are due later", "entry", "policy.stretch * self.remaining_s", "0 * self.remaining_s", "test_order"),
     Rule("sjf: the shortest first", "entry", "if self.expected_s is None else self.expected_s\n", "if True else 0.0\n", "test_order"),

@@ -12,7 +12,7 @@ from gang_scheduler.admission import why_never
 from gang_scheduler.gang import NodeWishes
 from gang_scheduler.node import NodeState
 from gang_scheduler.pool import Authority
-from tests.builders import a_gpu_gang, a_gpu_node, a_pool, a_running, a_snapshot, a_view, gpu_nodes
+from tests.builders import NOON, a_gpu_gang, a_gpu_node, a_pool, a_running, a_snapshot, a_view, gpu_nodes
 from tests.gang_scheduler.planned import planned
 
 NODES = (
@@ -111,6 +111,17 @@ def test_first_pool_with_room_is_taken_when_it_names_several(taken: tuple[str, .
 def test_fallback_is_used_when_the_pool_has_no_nodes() -> None:
     gang = a_gpu_gang("a/r/t", gang_pool="gone", fallback_pools=("gpu",))
     assert planned(a_snapshot(a_view(gang), nodes=gpu_nodes(1))).pool("a/r/t") == "gpu"
+
+
+def test_gang_waits_for_the_pool_that_could_hold_it_when_another_never_will() -> None:
+    """It comes late in both, and the small one is tried first, since there it would be sooner over."""
+    nodes = [a_gpu_node("small-1", pool="small", gpus=1, compute=2.0), a_gpu_node("large-1", pool="large")]
+    held = a_running(a_gpu_gang("held/r/t", gang_pool="large"), "large-1")
+    gang = a_gpu_gang(
+        "a/r/t", gang_pool="small", fallback_pools=("large",), minutes=600, deadline=NOON + timedelta(minutes=1)
+    )
+    plan = planned(a_snapshot(held, a_view(gang), nodes=nodes))
+    assert "gang pool 'large' has 56 CPUs, 512 GiB free" in plan.sentence("a/r/t")
 
 
 def test_gang_is_passed_on_whole_when_another_cluster_admits_to_the_pool() -> None:
