@@ -52,7 +52,7 @@ class Order:
 
     def write(self, folder: Path) -> None:
         """Write the order into a launch folder."""
-        write_json(folder / ORDER, {"schema": 1, **asdict(self)})
+        write_json(folder / ORDER, {"schema": 1, **asdict(self), "key": self.key._asdict()})
 
 
 @dataclass(frozen=True, slots=True)
