@@ -20,9 +20,17 @@ def die_with_parent() -> None:
     Raises:
         Orphaned: the parent died meanwhile, so the kernel would never tell.
     """
+    die_with(os.getppid())
+
+
+def die_with(parent: int) -> None:
+    """As `die_with_parent`, for a process that knows who its parent has to be.
+
+    Raises:
+        Orphaned: the parent died meanwhile, so the kernel would never tell.
+    """
     if not sys.platform.startswith("linux"):
         return
-    parent = os.getppid()
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -12,6 +12,8 @@ from typing import Any
 
 # Every process of a stack inherits it; gangs don't, because their environment is built.
 MARK = "PHALANX_STACK_HOME"
+# What the parents of ranks carry, which supervisors start and nobody else ends while the stack is up.
+WARM_PARENT_MARK = "PHALANX_WARM_PARENT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def of_stack(home: Path, cluster: Path) -> list[ProcessIdentity]:
     Airflow's carry the home in their environment. PostgreSQL's overwrite theirs with their titles; they work in the
     folder of their cluster.
     """
-    mark = f"{MARK}={home}".encode()
+    marks = {f"{MARK}={home}".encode(), f"{WARM_PARENT_MARK}={home / 'warm'}".encode()}
     mine = _ancestry()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -81,9 +83,8 @@ def of_stack(home: Path, cluster: Path) -> list[ProcessIdentity]:
         if pid in mine:
             continue
         try:
-            is_of_stack = (
-                mark in (folder / "environ").read_bytes().split(b"\0") or (folder / "cwd").readlink() == cluster
-            )
+            environment = (folder / "environ").read_bytes().split(b"\0")
+            is_of_stack = not marks.isdisjoint(environment) or (folder / "cwd").readlink() == cluster
         except OSError:  # it is gone, or another user's
             continue
         if is_of_stack and (identity := ProcessIdentity.of(pid)):

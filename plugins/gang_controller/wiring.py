@@ -45,6 +45,27 @@ def runs_dir(home: Path | None = None) -> Path:
     return Path(named) if named and home is None else phalanx_home(home) / "runs"
 
 
+def warm_dir(home: Path | None = None) -> Path:
+    """Where warm parents live, from which the ranks of this state folder's gangs are forked."""
+    return phalanx_home(home) / "warm"
+
+
+def warm_idle_s() -> float:
+    """How long a warm parent stays when nobody asks it for anything: PHALANX_WARM_MINUTES, else 15; 0: none is used.
+
+    Raises:
+        NotWired: it is no number from 0.
+    """
+    said = os.environ.get("PHALANX_WARM_MINUTES") or "15"
+    try:
+        minutes = float(said)
+    except ValueError:
+        minutes = -1.0
+    if not 0 <= minutes < float("inf"):
+        raise NotWired(f"PHALANX_WARM_MINUTES is {said!r}; it must be a number from 0. Correct or remove it")
+    return minutes * 60
+
+
 def open_ledger(home: Path | None = None) -> Ledger:
     """The ledger that the URL file names.
 
@@ -71,7 +92,7 @@ def open_controller(home: Path | None = None) -> GangController:
     The settings are those of `pool_settings.sources`: read once for all controllers of this process, and again when the
     file changes.
     """
-    from gang_backends.local_process import LocalProcessBackend
+    from gang_backends.local_process import LocalProcessBackend, WarmStart
 
     ledger = open_ledger(home)
     settings = watch(phalanx_home(home))
@@ -83,7 +104,9 @@ def open_controller(home: Path | None = None) -> GangController:
     except HostTaken as error:
         # Looking, releasing and cancelling must go on working; gangs are not launched here until that is settled.
         log.error("this host does not serve gang pool '%s': %s", LOCAL_POOL, error)
-    backend = LocalProcessBackend(runs_dir=runs_dir(home), ledger_url_file=ledger_url_file(home))
+    idle_s = warm_idle_s()
+    warm = WarmStart(warm_dir(home), idle_s) if idle_s else None
+    backend = LocalProcessBackend(runs_dir=runs_dir(home), ledger_url_file=ledger_url_file(home), warm=warm)
     return GangController(ledger, {LOCAL_POOL: backend}, host_id=this_host_id(), settings=settings.current)
 
 

@@ -48,6 +48,6 @@ def of_home(home: Path) -> list[GangProcess]:
             gang_id = env.get("PHALANX_GANG_ID", "")
             if "RANK" in env:
                 found.append(GangProcess(pid, "rank", gang_id, int(env["RANK"])))
-            elif any("torch.distributed.run" in arg for arg in argv):
+            elif any("torch.distributed.run" in arg or "training.warm_start.agent" in arg for arg in argv):
                 found.append(GangProcess(pid, "agent", gang_id))
     return found

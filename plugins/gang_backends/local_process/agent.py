@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from gang_backends.local_process import proc_table
@@ -35,13 +36,42 @@ def rank_command(order: Order) -> list[str]:
     return [sys.executable, "-u", *order.command]
 
 
+class RankSignals:
+    """Finds and signals the ranks of one agent."""
+
+    def __init__(self, marks: Mapping[str, str], agent_pid: int) -> None:
+        self._marks = marks
+        self._agent_pid = agent_pid
+        self._told: set[tuple[int, int]] = set()
+        self._has_asked_agent = False
+
+    def ranks(self) -> list[AttemptProcess]:
+        """The live ranks: children of the agent that know their rank."""
+        return [p for p in proc_table.find(self._marks) if p.rank is not None and p.parent == self._agent_pid]
+
+    def terminate_ranks(self) -> bool:
+        """Send SIGTERM once to each rank; False if there never was one and the agent is to be told, once."""
+        ranks = self.ranks()
+        for rank in ranks:
+            if (rank.pid, rank.start_time) not in self._told:
+                self._told.add((rank.pid, rank.start_time))
+                proc_table.send(rank.pid, rank.start_time, signal.SIGTERM)
+        if ranks or self._told or self._has_asked_agent:
+            return True
+        self._has_asked_agent = True
+        return False
+
+    def kill_ranks(self) -> None:
+        """Send SIGKILL to the ranks."""
+        for rank in self.ranks():
+            proc_table.send(rank.pid, rank.start_time, signal.SIGKILL)
+
+
 class Agent:
     """A running agent. It dies with the thread that made this object: make it in the main thread."""
 
     def __init__(self, order: Order) -> None:
         folder = launch_folder(Path(order.run_dir), order.key.attempt)
-        self._marks = order.marks
-        self._signalled: set[tuple[int, int]] = set()
         with (folder / "agent.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*TETHERED, *agent_command(order)],
@@ -52,6 +82,7 @@ class Agent:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self._signals = RankSignals(order.marks, self._process.pid)
 
     @property
     def pid(self) -> int:
@@ -63,27 +94,20 @@ class Agent:
         return self._process.poll()
 
     def ranks(self) -> list[AttemptProcess]:
-        """The live ranks: children of the agent that know their rank."""
-        return [p for p in proc_table.find(self._marks) if p.rank is not None and p.parent == self._process.pid]
+        """The live ranks."""
+        return self._signals.ranks()
 
     def terminate(self) -> None:
         """Send SIGTERM once to each rank; to the agent if it has none yet. Repeat until the agent has ended.
 
         Ranks are told directly: told by its own SIGTERM, the agent would report no exit codes (torch 2.13).
         """
-        ranks = self.ranks()
-        for rank in ranks:
-            if (rank.pid, rank.start_time) not in self._signalled:
-                self._signalled.add((rank.pid, rank.start_time))
-                proc_table.send(rank.pid, rank.start_time, signal.SIGTERM)
-        if not ranks and not self._signalled and self._process.poll() is None:
-            self._signalled.add((self._process.pid, 0))
+        if not self._signals.terminate_ranks() and self._process.poll() is None:
             self._process.terminate()
 
     def kill_ranks(self) -> None:
         """Send SIGKILL to the ranks; the agent then reports that and ends by itself."""
-        for rank in self.ranks():
-            proc_table.send(rank.pid, rank.start_time, signal.SIGKILL)
+        self._signals.kill_ranks()
 
     def kill(self) -> None:
         """Send SIGKILL to the agent, with which its ranks die."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gang_backends.backend import BackendError, LaunchOrder
 from gang_backends.local_process.launch_folder import launch_folder, marks_of
+from gang_backends.local_process.warm_agent import WarmStart
 
 LEDGER_URL_FILE = "PHALANX_LEDGER_URL_FILE"
 BESIDE_PHALANX = ("gang_backends", "training")  # packages that the children must find, wherever these lie
@@ -24,9 +25,14 @@ def base_environment() -> dict[str, str]:
     }
 
 
-def supervisor_environment(ledger_url_file: Path, runs_dir: Path) -> dict[str, str]:
+def supervisor_environment(ledger_url_file: Path, runs_dir: Path, warm: WarmStart | None) -> dict[str, str]:
     """The supervisor alone learns where the ledger's URL is written."""
-    return {**base_environment(), LEDGER_URL_FILE: str(ledger_url_file), "PHALANX_RUNS_DIR": str(runs_dir)}
+    return {
+        **base_environment(),
+        LEDGER_URL_FILE: str(ledger_url_file),
+        "PHALANX_RUNS_DIR": str(runs_dir),
+        **(warm.to_env() if warm else {}),
+    }
 
 
 def rank_environment(order: LaunchOrder, run_dir: Path, extra: Mapping[str, str]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from gang_backends.local_process.launch_folder import (
     write_text,
 )
 from gang_backends.local_process.launcher import give_up, start_supervisor
+from gang_backends.local_process.warm_agent import WarmStart
 from gang_scheduler.gang import AttemptKey
 from gang_scheduler.verdict import AttemptEnd, Cause
 
@@ -38,12 +39,16 @@ class LocalProcessBackend:
     """Runs each attempt under a detached supervisor that is found again by the ref or the launch folder alone.
 
     `open_ledger` names the function (`module:function`, no arguments) with which a supervisor opens its ledger.
+    With `warm`, the ranks of `training.train` are forked by a parent that has torch imported.
     """
 
-    def __init__(self, runs_dir: Path, ledger_url_file: Path, open_ledger: str = OPEN_LEDGER) -> None:
+    def __init__(
+        self, runs_dir: Path, ledger_url_file: Path, open_ledger: str = OPEN_LEDGER, warm: WarmStart | None = None
+    ) -> None:
         self._runs_dir = _plain(runs_dir)
         self._ledger_url_file = _plain(ledger_url_file)
         self._open_ledger = open_ledger
+        self._warm = warm
 
     def launch(self, order: LaunchOrder, env: Mapping[str, str]) -> str:
         """Start the attempt's supervisor unless it runs or ran; return its ref.
@@ -57,7 +62,7 @@ class LocalProcessBackend:
         folder = launch_folder(run_dir, order.key.attempt)
         if not (folder / SUPERVISOR).exists() and not (folder / END).exists():
             self._write_order(order, run_dir, folder, env)
-        return start_supervisor(folder, supervisor_environment(self._ledger_url_file, self._runs_dir))
+        return start_supervisor(folder, supervisor_environment(self._ledger_url_file, self._runs_dir, self._warm))
 
     def state(self, ref: str, run_dir: str, key: AttemptKey) -> AttemptState:
         """Whether the attempt lives. A dead supervisor's processes are gone too when this says DEAD."""

@@ -9,7 +9,7 @@ import time
 log = logging.getLogger(__name__)
 
 TOLD_TO_GO = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-HEARD = {*TOLD_TO_GO, signal.SIGCHLD}
+HEARD = {*TOLD_TO_GO, signal.SIGCHLD, signal.SIGIO}  # the last: news of an agent that is no child
 
 
 def hold_back() -> None:
@@ -24,7 +24,7 @@ class SignalWait:
         self.was_told_to_go = False
 
     def sleep(self, seconds: float) -> None:
-        """Sleep; the end of a child wakes early. With 0, only hear what is pending."""
+        """Sleep; the end of an agent wakes early. With 0, only hear what is pending."""
         end = time.monotonic() + seconds
         while True:
             heard = signal.sigtimedwait(HEARD, max(0.0, end - time.monotonic()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from gang_backends.local_process.launch_folder import Ended, Order, read_json
 from gang_backends.local_process.lease_keeper import LeaseKeeper, PatientLedger
 from gang_backends.local_process.ledger_talk import tell_end, why_not_run
 from gang_backends.local_process.signal_wait import SignalWait
+from gang_backends.local_process.warm_agent import WarmAgent, WarmStart, start_agent
 from gang_scheduler.progress import Directive
 from gang_scheduler.verdict import AttemptEnd, Cause
 
@@ -54,12 +56,13 @@ class SupervisedAttempt:
         return Ended(AttemptEnd(None, proof=why, was_asked_to_stop=is_stop, forced_cause=cause))
 
     def _run(self) -> Ended:
+        keeper = LeaseKeeper(self._ledger, self._order.key)  # before: a warm parent's imports may take a while
         try:
-            agent = Agent(self._order)
+            agent, why_plain = start_agent(self._order, WarmStart.from_env(os.environ))
         except OSError as error:
+            keeper.close()
             return self._not_run(f"the agent can't be started: {error}")
-        log.info("the agent is pid %d", agent.pid)
-        keeper = LeaseKeeper(self._ledger, self._order.key)
+        log.info("the agent is pid %d, %s", agent.pid, f"torchrun's: {why_plain}" if why_plain else "forked")
         while (exit_code := agent.exit_code()) is None:
             keeper.progress = read_progress(self._run_dir, self._order.key.attempt)
             self._heed(keeper.directive)
@@ -87,7 +90,7 @@ class SupervisedAttempt:
             who = "the ledger" if directive is Directive.STOP else "a signal"
             log.info("%s asks to stop: with a checkpoint, within %.0f s", who, grace_s)
 
-    def _press(self, agent: Agent) -> None:
+    def _press(self, agent: Agent | WarmAgent) -> None:
         """Move the agent towards its end as far as is due."""
         if self._is_superseded:
             agent.kill()
