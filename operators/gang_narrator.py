@@ -27,6 +27,7 @@ class Narrator:
         self._has_looked = False
         self._progress_every_s = progress_every_s
         self._end_told = ""
+        self._place_told: tuple[int, int] | None = None
         self._progress_told: tuple[int | None, int | None] = (None, None)
         self._progress_due_s = float("-inf")
 
@@ -61,6 +62,12 @@ class Narrator:
         self._progress_told = (attempt, progress.step)
         self._progress_due_s = now_s + self._progress_every_s
         yield logging.INFO, f"attempt {attempt}: {progress_sentence(progress)}"
+
+    def placed(self, place: tuple[int, int] | None) -> Iterator[Line]:
+        """Where it stands among those that wait, if that has changed."""
+        if place is not None and place != self._place_told:
+            self._place_told = place
+            yield logging.INFO, f"place {place[0]} of {place[1]} in line; `phalanx plan` says when each may start"
 
     def printed(self, lines: Iterable[str]) -> Iterator[Line]:
         """What rank 0 wrote."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
 from gang_ledgers.ledger import GangRecord, HistoryRow
+from gang_scheduler.gang_state import WAITS_FOR_CAPACITY
 from operators.rank_zero import RankZeroLog
 
 log = logging.getLogger(__name__)
@@ -18,6 +20,7 @@ log = logging.getLogger(__name__)
 EVERY_S = 1.0
 LONGEST_BACK_OFF_S = 30.0
 IDLE_S = 10.0
+PLACES_EVERY_S = 30.0  # a place in line changes with everybody who comes or goes
 PRINTED_AT_MOST = 20  # lines of rank 0 per look: a log is read by people
 
 
@@ -27,17 +30,22 @@ class Gangs(Protocol):
     def tick(self) -> object: ...
     def states(self, gang_ids: Sequence[str]) -> dict[str, GangRecord]: ...
     def history(self, gang_id: str | None = None) -> list[HistoryRow]: ...
+    def positions(self) -> dict[str, int]: ...
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one look at a gang found; `notice` is said instead of the rest when the ledger could not be asked."""
+    """What one look at a gang found; `notice` is said instead of the rest when the ledger could not be asked.
+
+    `place` is where it stands among how many that wait; None if it does not, or nobody looked.
+    """
 
     record: GangRecord | None = None
     rows: Sequence[HistoryRow] = ()
     printed: Sequence[str] = ()
     notice: str = ""
+    place: tuple[int, int] | None = None
 
 
 class Watch:
@@ -103,6 +111,7 @@ class GangPoller:
         self._watches: list[Watch] = []
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
+        self._places_due_s = 0.0
 
     def add(self, watch: Watch) -> None:
         """Look after the watch's gang from now on."""
@@ -155,12 +164,27 @@ class GangPoller:
             log.warning("The gang ledger answers again after %d failed looks.", recovered_after)
             for watch in watches:
                 watch.deliver(Update(notice="The gang ledger answers again."))
+        places = self._places(gangs, records.values())
         for watch in watches:
-            watch.deliver(watch.look(gangs, records.get(watch.gang_id)))
+            place = places.get(watch.gang_id)
+            update = watch.look(gangs, records.get(watch.gang_id))
+            watch.deliver(update if place is None else replace(update, place=(place, len(places))))
         try:
             gangs.tick()
         except Exception:
             log.exception("The scheduler's tick failed; the next one is tried in %.0f s.", self._every_s)
+
+    def _places(self, gangs: Gangs, records: Iterable[GangRecord]) -> dict[str, int]:
+        """Where gangs stand in line, now and then, if any of these waits."""
+        is_due = time.monotonic() >= self._places_due_s
+        if not is_due or not any(record.state in WAITS_FOR_CAPACITY for record in records):
+            return {}
+        self._places_due_s = time.monotonic() + PLACES_EVERY_S
+        try:
+            return gangs.positions()
+        except Exception as error:  # noqa: BLE001 - nothing hangs on it
+            log.warning("The places in line can't be told: %s", error)
+            return {}
 
     def _report_outage(self, error: Exception, watches: Sequence[Watch], failures: int) -> None:
         log.warning("The gang ledger can't be asked (look %d): %s", failures + 1, error)

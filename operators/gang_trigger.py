@@ -48,7 +48,8 @@ class GangTrigger(BaseTrigger):
                     self.log.warning("%s", update.notice)
                     continue
                 record = update.record
-                for level, sentence in narrator.lines(update.printed, update.rows, record, time.monotonic()):
+                lines = narrator.lines(update.printed, update.rows, record, time.monotonic())
+                for level, sentence in [*lines, *narrator.placed(update.place)]:
                     self.log.log(level, "%s", sentence)
                 if record is None or record.state in ENDED:
                     yield TriggerEvent({"gang_id": self.gang_id, "state": record.state.value if record else "unknown"})

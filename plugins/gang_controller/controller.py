@@ -27,7 +27,7 @@ from gang_ledgers.ledger import (
 )
 from gang_scheduler.actions import Action
 from gang_scheduler.admission import why_never
-from gang_scheduler.forecast import DryRun, Forecast, dry_run, forecast
+from gang_scheduler.forecast import DryRun, Forecast, dry_run, forecast, positions
 from gang_scheduler.gang import AttemptKey, GangRequest
 from gang_scheduler.gang_state import ENDED, HOLDS_CAPACITY
 from gang_scheduler.plan import fate, plan
@@ -187,6 +187,10 @@ class GangController:
     def forecast(self, gang_ids: Collection[str]) -> dict[str, Forecast]:
         """When each of the gangs that wait is expected to start; those that don't wait are left out."""
         return forecast(self.outlook(), gang_ids)
+
+    def positions(self) -> dict[str, int]:
+        """The place of each gang among all that wait (1 is next)."""
+        return positions(self.outlook())
 
     def dry_run(self, request: GangRequest) -> DryRun:
         """What would become of the request if it were asked for now: never, now or when; nothing is written."""

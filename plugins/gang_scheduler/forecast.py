@@ -53,11 +53,9 @@ def forecast(snapshot: Snapshot, gang_ids: Collection[str]) -> dict[str, Forecas
 
     Ends come when expected, stops at once; gangs that are held, or whose node is out of use, stay so.
     """
-    aside = [(view.request.gang_id, view.submission) for view in snapshot.gangs if view.is_held]
-    board = Board.of(snapshot, without=aside)
-    in_line = in_turn(board, set(), lambda: board.quotas)
-    positions = {entry.key.gang_id: place for place, entry in enumerate(in_line, start=1)}
-    wanted = set(gang_ids) & set(positions)
+    board = _board(snapshot)
+    places = _places(board)
+    wanted = set(gang_ids) & set(places)
     known = list(board.entries.values()) + list(board.holding.values())
     guesses = sum(entry.expected_s is None for entry in known if entry.key.gang_id not in gang_ids)
     found: dict[str, Forecast] = {}
@@ -68,13 +66,30 @@ def forecast(snapshot: Snapshot, gang_ids: Collection[str]) -> dict[str, Forecas
         for gang_id, pool in _step(board).items():
             if gang_id in wanted:
                 start = datetime.fromtimestamp(board.now_s, UTC)
-                found[gang_id] = Forecast(start, pool, positions[gang_id], guesses)
+                found[gang_id] = Forecast(start, pool, places[gang_id], guesses)
                 wanted.discard(gang_id)
         if not _advance(board):
             break
     for gang_id in sorted(wanted):
-        found[gang_id] = Forecast(None, "", positions[gang_id], guesses)
+        found[gang_id] = Forecast(None, "", places[gang_id], guesses)
     return found
+
+
+def positions(snapshot: Snapshot) -> dict[str, int]:
+    """The place of each gang among all that wait (1 is next), those apart that are held."""
+    return _places(_board(snapshot))
+
+
+def _board(snapshot: Snapshot) -> Board:
+    return Board.of(
+        snapshot, without=[(view.request.gang_id, view.submission) for view in snapshot.gangs if view.is_held]
+    )
+
+
+def _places(board: Board) -> dict[str, int]:
+    board.age()
+    in_line = in_turn(board, set(), lambda: board.quotas)
+    return {entry.key.gang_id: place for place, entry in enumerate(in_line, start=1)}
 
 
 def _step(board: Board) -> dict[str, str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from gang_scheduler.forecast import dry_run, forecast
+from gang_scheduler.forecast import dry_run, forecast, positions
 from gang_scheduler.pool import DailyWindow
 from gang_scheduler.snapshot import GangView, Snapshot
 from tests.builders import NOON, a_gpu_gang, a_queue, a_running, a_snapshot, a_view, gpu_nodes
@@ -45,6 +46,13 @@ def test_position_and_guesses_are_told_when_a_start_is_foreseen() -> None:
     found = forecast(a_snapshot(*gangs, nodes=gpu_nodes(1)), ["a/r/t", "b/r/t"])
     assert (found["b/r/t"].position, found["a/r/t"].position) == (1, 2)
     assert found["a/r/t"].guesses == 1
+
+
+def test_places_are_those_of_all_queues_by_whose_turn_it_is() -> None:
+    gangs = (HELD, waiting("a"), waiting("b", 9), waiting("c", gang_priority=1, gang_queue="other"))
+    held = replace(waiting("d", 99), is_held=True)
+    found = positions(a_snapshot(*gangs, held, nodes=gpu_nodes(1)))
+    assert found == {"c/r/t": 1, "b/r/t": 2, "a/r/t": 3}
 
 
 def test_held_gang_has_no_start_and_stands_in_nobodys_way_when_others_ask() -> None:

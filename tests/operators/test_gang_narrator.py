@@ -94,6 +94,18 @@ def test_a_progress_line_holds_step_loss_speed_remaining_time_and_checkpoint() -
     )
 
 
+def test_a_place_in_line_is_told_when_it_has_changed() -> None:
+    narrator = Narrator(0)
+    told = [list(narrator.placed(place)) for place in (None, (3, 12), (3, 12), None, (1, 9))]
+    assert [line[0][1] if line else "" for line in told] == [
+        "",
+        "place 3 of 12 in line; `phalanx plan` says when each may start",
+        "",
+        "",
+        "place 1 of 9 in line; `phalanx plan` says when each may start",
+    ]
+
+
 def test_what_happened_before_the_first_look_is_told_with_its_time() -> None:
     narrator = Narrator(after=0)
     told = narrator.lines([], [a_row(1, "launched", "one")], None, 0.0)

@@ -67,6 +67,11 @@ class Connection:
         self._reach().histories_asked += 1
         return [row for row in self.world.rows if row.gang_id == gang_id]
 
+    def positions(self) -> dict[str, int]:
+        world = self._reach()
+        waiting = sorted(name for name, record in world.records.items() if record.state is GangState.QUEUED)
+        return {gang_id: place for place, gang_id in enumerate(waiting, start=1)}
+
     def close(self) -> None:
         self.world.connections -= 1
 
@@ -102,6 +107,18 @@ def test_all_watched_gangs_are_looked_at_with_one_query_and_a_tick(world: World,
 
     asyncio.run(watch_both())
     assert ["d/r/one", "d/r/two"] in world.asked_together
+
+
+def test_place_in_line_is_told_to_those_that_wait(world: World, poller: GangPoller) -> None:
+    world.records["d/r/other"] = replace(world.records["d/r/one"], gang_id="d/r/other", state=GangState.QUEUED)
+    world.records["d/r/two"] = replace(world.records["d/r/two"], state=GangState.QUEUED)
+
+    async def watch_both() -> None:
+        with Watch(poller, "d/r/one") as runs, Watch(poller, "d/r/two") as waits:
+            assert (await first(runs, lambda u: u.record)).place is None
+            assert (await first(waits, lambda u: u.place)).place == (2, 2)
+
+    asyncio.run(watch_both())
 
 
 def test_history_is_read_only_when_more_than_progress_has_changed(world: World, poller: GangPoller) -> None:
