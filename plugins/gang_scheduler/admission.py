@@ -10,7 +10,8 @@ from heapq import nsmallest
 from gang_scheduler.actions import Action, Admit, AskStop, StopReason, Wait, WaitReason
 from gang_scheduler.board import Board, Key, held
 from gang_scheduler.capacity import PoolCapacity
-from gang_scheduler.decide import Admission, Decisions, Obstacle, Stop, decide
+from gang_scheduler.decide import decide
+from gang_scheduler.decisions import Admission, Decisions, Obstacle, Stop
 from gang_scheduler.devices import milli
 from gang_scheduler.entry import Entry
 from gang_scheduler.fit import Fitter, lacks_storage

@@ -108,6 +108,7 @@ class Board:
         """A gang is asked for, or waits again."""
         key = entry.key.gang_id, entry.key.submission
         self.submissions.setdefault(key[0], []).append(key[1])
+        entry.is_aged = False
         self._wait(key, entry)
 
     def place(self, entry: Entry, placement: Placement) -> None:
@@ -118,6 +119,8 @@ class Board:
         entry.started_s = self.now_s
         entry.placement = placement
         self._hold(key, entry, placement)
+        if entry.queued_s >= self._ages_after_s:
+            self._line_up_anew(self._ageing.add(entry))
 
     def displace(self, entry: Entry, *, was_asked: bool = True) -> None:
         """A gang stops holding its placement, on request or not, and waits again; what it ran is kept as attained."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
 from gang_scheduler.actions import StopReason, WaitReason
 from gang_scheduler.board import Board, Key, held_amounts
 from gang_scheduler.cost import pools_by_cost
+from gang_scheduler.decisions import Admission, Decisions, Obstacle, Stop
 from gang_scheduler.entry import Entry
 from gang_scheduler.fit import Fit, Fitter, lacks_power, lacks_storage
 from gang_scheduler.gang import Kind, PlacedWorkers, Placement
@@ -23,49 +23,6 @@ from gang_scheduler.quota_head import End, QuotaHead
 from gang_scheduler.resources import Resources
 from gang_scheduler.victims import STOPPABLE
 from gang_scheduler.working_pool import WorkingPool
-
-
-@dataclass(frozen=True, slots=True)
-class Obstacle:
-    """What keeps a gang waiting: the typed reason, who is in the way, and a sentence where one was at hand."""
-
-    reason: WaitReason
-    pool: str = ""
-    other: Entry | None = None
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """The gang is let in here."""
-
-    entry: Entry
-    placement: Placement
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """The gang is asked to stop with a checkpoint; `made_for` is who goes there then, if anybody."""
-
-    entry: Entry
-    reason: StopReason
-    made_for: Entry | None = None
-
-
-@dataclass(slots=True)
-class Decisions:
-    """What one pass decided; `obstacle_of` says what keeps one that waits."""
-
-    admitted: list[Admission] = field(default_factory=list)
-    stopped: list[Stop] = field(default_factory=list)
-    obstacles: dict[Key, Obstacle] = field(default_factory=dict)
-    of_kind: dict[Kind, Obstacle] = field(default_factory=dict)
-    closed: dict[str, Obstacle] = field(default_factory=dict)  # by pool, where the first in line blocks it
-
-    def obstacle_of(self, entry: Entry) -> Obstacle | None:
-        """What keeps the gang waiting; None if it was admitted, or stands where nobody looked."""
-        own = self.obstacles.get((entry.key.gang_id, entry.key.submission)) or self.of_kind.get(entry.kind)
-        return own or self.closed.get(entry.request.gang_pool)
 
 
 def decide(board: Board, held_back: Mapping[Key, Obstacle] | None = None) -> Decisions:

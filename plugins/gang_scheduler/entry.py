@@ -80,8 +80,8 @@ class Entry:
         since_s = entry.waits_since_s = view.state_since_s
         if view.running_spent:
             entry.attained_s = view.running_spent.total_seconds()
-        if view.queued_spent:
-            entry.queued_s = view.queued_spent.total_seconds()
+        if view.queued_spent or view.recovering_spent:  # who waits after a fault waits
+            entry.queued_s = (view.queued_spent + view.recovering_spent).total_seconds()
         if view.not_before is not None:
             entry.not_before_s = view.not_before.timestamp()
         if view.attempt > 1:

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from gang_scheduler.actions import WaitReason
 from gang_scheduler.admission import held_back, why_never
 from gang_scheduler.board import Board, Key
-from gang_scheduler.decide import Obstacle, decide
+from gang_scheduler.decide import decide
+from gang_scheduler.decisions import Obstacle
 from gang_scheduler.gang import GangRequest, Placement
 from gang_scheduler.gang_state import GangState
 from gang_scheduler.line import in_turn

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from gang_scheduler.actions import WaitReason
 from gang_scheduler.board import Board
 from gang_scheduler.capacity import PoolCapacity
-from gang_scheduler.decide import Obstacle
+from gang_scheduler.decisions import Obstacle
 from gang_scheduler.entry import Entry
 from gang_scheduler.fit import Fitter
 from gang_scheduler.gang import GangRequest

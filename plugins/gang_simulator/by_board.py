@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from gang_scheduler.board import Board
-from gang_scheduler.decide import Decisions, decide
+from gang_scheduler.decide import decide
+from gang_scheduler.decisions import Decisions
 from gang_scheduler.entry import Entry
 from gang_scheduler.gang_queue import QueueView
 from gang_scheduler.gang_state import GangState
@@ -101,7 +102,7 @@ class BoardDecider:
         entry.key = gang.key
         entry.state = GangState.QUEUED
         entry.waits_since_s = gang.waits_since_s
-        entry.queued_s = gang.queued_s
+        entry.queued_s = gang.waited_s
         entry.attained_s = gang.spent_s
         entry.stopped_before = gang.preemptions
         entry.overhead_s = 0.0  # not known before it starts
@@ -111,7 +112,7 @@ class BoardDecider:
     def _place(self, gang: SimGang) -> None:
         assert gang.placement is not None
         entry = self._entries[gang]
-        entry.queued_s, entry.waits_since_s = gang.queued_s, self._board.now_s  # the gang's own count holds
+        entry.queued_s, entry.waits_since_s = gang.waited_s, self._board.now_s  # the gang's own count holds
         self._board.place(entry, gang.placement)
         entry.key = gang.key
         entry.state = GangState.RUNNING

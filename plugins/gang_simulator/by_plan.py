@@ -90,6 +90,7 @@ class PlanDecider:
             admitted_at=at(gang.began_s) if runs else None,
             not_before=None if gang.not_before_s is None else at(gang.not_before_s),
             queued_spent=timedelta(seconds=gang.queued_s),
+            recovering_spent=timedelta(seconds=gang.recovering_s),
             running_spent=timedelta(seconds=gang.spent_s),
             infrastructure_ends=gang.faults,
             saved_at=None if saved_s is None else at(saved_s),

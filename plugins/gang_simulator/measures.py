@@ -64,7 +64,7 @@ def jct_s(gang: SimGang) -> float:
 
 def queue_s(gang: SimGang) -> float:
     """All that it waited: for its first start, after it was stopped, and after faults."""
-    return gang.queued_s + gang.recovering_s
+    return gang.waited_s
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from enum import IntEnum
-from heapq import heappop, heappush
 from math import inf
 
 from gang_scheduler.actions import Requeue
@@ -20,6 +18,7 @@ from gang_scheduler.verdict import Cause, Verdict
 from gang_simulator.by_plan import at
 from gang_simulator.cluster import Cluster, request_of
 from gang_simulator.decider import Decided, Decider
+from gang_simulator.event_queue import Event, EventQueue
 from gang_simulator.faults import Fault
 from gang_simulator.jobs import Job
 from gang_simulator.occupancy import Moment, Occupancy
@@ -38,16 +37,6 @@ OnProgress = Callable[[int, int, float], None]
 
 class NoRest(RuntimeError):
     """The scheduler starts and stops gangs in circles."""
-
-
-class Event(IntEnum):
-    """What happens; at one instant in this order."""
-
-    END = 0
-    FAULT_ENDS = 1
-    FAULT_BEGINS = 2
-    SUBMIT = 3
-    LOOK = 4  # nothing happens, but the passing of time alone may change a decision
 
 
 @dataclass(slots=True)
@@ -82,9 +71,7 @@ class Replay:
         self._zero_s = settings.starts_at.timestamp()
         every = settings.checkpoint_every
         self._every_s = None if every is None else every.total_seconds()
-        self._events: list[tuple[float, Event, int, object]] = []
-        self._pushed = 0
-        self._to_come = 0  # events other than looks
+        self._events = EventQueue()
         self._idle_since_s = 0.0
         self._nodes = {node.node: node for node in cluster.nodes}
         self._fault_counts = dict.fromkeys(self._nodes, 0)
@@ -97,17 +84,17 @@ class Replay:
         self._has_windows = any(queue.windows for queue in cluster.queues)
         self._result = Replayed([])
         for job in jobs:
-            self._push(self._zero_s + job.submit_s, Event.SUBMIT, job)
+            self._events.push(self._zero_s + job.submit_s, Event.SUBMIT, job)
         for fault in faults:
-            self._push(self._zero_s + fault.start_s, Event.FAULT_BEGINS, fault.node)
-            self._push(self._zero_s + fault.end_s, Event.FAULT_ENDS, fault.node)
+            self._events.push(self._zero_s + fault.start_s, Event.FAULT_BEGINS, fault.node)
+            self._events.push(self._zero_s + fault.end_s, Event.FAULT_ENDS, fault.node)
 
     def run(self) -> Replayed:
         """Until every gang is over, or nothing more can happen."""
         if self._has_windows:
             self._look_each_hour()
         while self._events and self._over < len(self._jobs):
-            now_s = self._events[0][0]
+            now_s = self._events.next_s
             is_due = self._happen(now_s)
             if is_due and (self._waiting or self._has_windows):
                 self._decide(now_s)
@@ -119,18 +106,11 @@ class Replay:
 
     # --- events
 
-    def _push(self, at_s: float, event: Event, subject: object) -> None:
-        heappush(self._events, (instant(at_s), event, self._pushed, subject))
-        self._pushed += 1
-        self._to_come += event is not Event.LOOK
-
     def _happen(self, now_s: float) -> bool:
         """Let everything of this instant happen; True if decisions may differ for it."""
         changed = False
         has_faults = False
-        while self._events and self._events[0][0] == now_s:
-            _, event, _, subject = heappop(self._events)
-            self._to_come -= event is not Event.LOOK
+        for event, subject in self._events.pop_at(now_s):
             match event:
                 case Event.SUBMIT:
                     assert isinstance(subject, Job)
@@ -183,7 +163,7 @@ class Replay:
             gang.lose_node(now_s, self._every_s)
             self._result.faults_met += 1
             gang.not_before_s = instant(now_s + _back_off(gang, now_s).total_seconds())
-            self._push(gang.not_before_s, Event.LOOK, None)
+            self._events.push(gang.not_before_s, Event.LOOK, None)
             self._wait(gang, now_s)
             self._decider.gang_left(gang, now_s)
         self._occupancy.fail(name)
@@ -237,11 +217,11 @@ class Replay:
         self._usage.change((gang,), 1, now_s)
         self._running[gang] = None
         self._decider.gang_began(gang, now_s)
-        self._push(gang.end_s(), Event.END, (gang, gang.attempt))
+        self._events.push(gang.end_s(), Event.END, (gang, gang.attempt))
         policy = self._settings.policy
         if policy.preempts_by_order or self._cluster.queues:
             spared_s = policy.min_run.total_seconds() * 2 ** min(gang.preemptions, 16)  # then it may be stopped again
-            self._push(now_s + overhead_s + spared_s, Event.LOOK, (gang, gang.attempt))
+            self._events.push(now_s + overhead_s + spared_s, Event.LOOK, (gang, gang.attempt))
         if policy.order is Order.LAS:
             self._look_at_class(gang, now_s)
 
@@ -250,9 +230,9 @@ class Replay:
         self._waiting_gpus += gang.job.gpus
         after_s = self._settings.policy.ages_after_s
         if after_s < inf:
-            ages_s = instant(now_s + after_s - gang.queued_s)
+            ages_s = instant(now_s + after_s - gang.waited_s)
             if ages_s > now_s:
-                self._push(ages_s, Event.LOOK, (gang, gang.attempt))
+                self._events.push(ages_s, Event.LOOK, (gang, gang.attempt))
 
     def _leave(self, gang: SimGang, now_s: float) -> None:
         assert gang.placement is not None
@@ -271,16 +251,16 @@ class Replay:
             bound_s *= policy.las_factor
         if bound_s > attained_s:
             begins_s = max(now_s, gang.began_s + gang.overhead_s)
-            self._push(begins_s + (bound_s - attained_s) / gang.job.gpus, Event.LOOK, (gang, gang.attempt))
+            self._events.push(begins_s + (bound_s - attained_s) / gang.job.gpus, Event.LOOK, (gang, gang.attempt))
 
     def _look_each_hour(self, now_s: float | None = None) -> None:
         """Queues open and close at hours of the day."""
-        start_s = self._events[0][0] if now_s is None else now_s
-        self._push((start_s // 3600 + 1) * 3600, Event.LOOK, _HOURLY)
+        start_s = self._events.next_s if now_s is None else now_s
+        self._events.push((start_s // 3600 + 1) * 3600, Event.LOOK, _HOURLY)
 
     def _is_stuck(self, now_s: float) -> bool:
         """True if nothing runs, nothing is to come but looks, and those have found nothing for as long as they may."""
-        if self._running or self._to_come:
+        if self._running or not self._events.is_only_looks:
             self._idle_since_s = now_s
             return False
         return now_s - self._idle_since_s > _LONGEST_IDLE_S

@@ -64,6 +64,11 @@ class SimGang:
         """The present or last attempt."""
         return AttemptKey(self.request.gang_id, SUBMISSION, self.attempt)
 
+    @property
+    def waited_s(self) -> float:
+        """All its earlier waits."""
+        return instant(self.queued_s + self.recovering_s)
+
     def ran_s(self, now_s: float) -> float:
         """How long the present attempt has made progress, on the wall's clock."""
         return max(0.0, instant(now_s - self.began_s - self.overhead_s))
@@ -85,7 +90,7 @@ class SimGang:
         """It starts, or starts again."""
         waited_s = instant(now_s - self.waits_since_s)
         if self.has_met_fault:
-            self.recovering_s += waited_s
+            self.recovering_s = instant(self.recovering_s + waited_s)
         else:
             self.queued_s = instant(self.queued_s + waited_s)
         self.attempt += 1

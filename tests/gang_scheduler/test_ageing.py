@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from gang_scheduler.board import Board
+from gang_scheduler.gang import PlacedWorkers, Placement
 from gang_scheduler.policy import Order
 from gang_scheduler.snapshot import GangView
 from tests.builders import NOON, a_gpu_gang, a_policy, a_running, a_snapshot, a_view, gpu_nodes
@@ -39,6 +40,9 @@ def aged(board: Board) -> set[str]:
         pytest.param((asked("a", days=6), asked("b", days=6.9)), set(), id="nobody yet"),
         pytest.param((asked("a", days=8), asked("b", days=9)), {"b"}, id="who was asked first"),
         pytest.param((asked("a", days=8), asked("b", days=9, waited=6)), {"a"}, id="only waiting counts"),
+        pytest.param(
+            (replace(asked("a", days=9, waited=4), recovering_spent=4 * DAY),), {"a"}, id="after a fault it waits, too"
+        ),
         pytest.param((asked("a", days=8), asked("b", days=9, gang_priority=1)), {"a", "b"}, id="one of each priority"),
         pytest.param((asked("a", days=8), asked("b", days=9, gang_queue="q")), {"a", "b"}, id="one of each queue"),
         pytest.param(
@@ -82,3 +86,23 @@ def test_the_turn_passes_to_who_was_asked_before_when_that_one_has_waited_too_lo
     board.now_s += 2 * DAY.total_seconds()
     assert aged(board) == {"ran-long"}
     assert [entry.request.gang_id for _, entry in board.lines["default"]] == ["ran-long/r/t", "b/r/t"]
+
+
+def test_an_entry_brings_no_mark_of_another_board_along() -> None:
+    board = board_of(asked("a", days=8), asked("b", days=9))
+    assert aged(board) == {"b"}
+    anew = Board(board.now_s, gpu_nodes(2), policy=POLICY)
+    for entry in board.entries.values():
+        anew.add(entry)
+    anew.drop(anew.entries["b/r/t", 1])
+    assert aged(anew) == {"a"}
+
+
+def test_who_is_put_in_place_after_a_long_wait_keeps_its_turn() -> None:
+    board = board_of(asked("a", days=8), asked("b", days=9))
+    first = board.entries["b/r/t", 1]
+    anew = Board(board.now_s, gpu_nodes(2), policy=POLICY)
+    for entry in board.entries.values():
+        anew.add(entry)
+    anew.place(first, Placement("gpu", (PlacedWorkers("n1", "trainer", 1),)))
+    assert aged(anew) == {"b"}

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from gang_scheduler.board import Board
-from gang_scheduler.decide import Decisions, decide
+from gang_scheduler.decide import decide
+from gang_scheduler.decisions import Decisions
 from gang_scheduler.entry import Entry
 from gang_scheduler.gang_state import GangState
 from gang_scheduler.snapshot import GangView, Snapshot
