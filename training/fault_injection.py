@@ -1,4 +1,4 @@
-"""Faults on demand, for tests of recovery: `PHALANX_FAIL_AT=<rank>:<step>[:kill|raise|hang]`.
+"""Faults on demand, for tests of recovery: `PHALANX_FAIL_AT=<rank>:<step>[:kill|raise|hang|flip]`.
 
 The fault strikes after the rank has made that step and before any checkpoint of it, and only in the run folder's first
 attempt, so that a relaunch with the same environment recovers. No launcher of ours passes the variable on.
@@ -11,12 +11,15 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from training.exit_codes import BadSpec
 
+if TYPE_CHECKING:
+    from torch import nn
+
 VARIABLE = "PHALANX_FAIL_AT"
-HOW = ("kill", "raise", "hang")
+HOW = ("kill", "raise", "hang", "flip")
 
 
 class InjectedFault(Exception):
@@ -25,7 +28,7 @@ class InjectedFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FaultInjection:
-    """Where a fault strikes, and how: as an uncatchable end, as an error, or as a rank that never answers again."""
+    """Where a fault strikes, and how: as an uncatchable end, an error, a rank that hangs, or a flipped bit."""
 
     rank: int
     step: int
@@ -47,8 +50,8 @@ class FaultInjection:
             raise BadSpec(f"environment: {VARIABLE} = {text!r} is not <rank>:<step>[:{'|'.join(HOW)}].")
         return cls(int(rank), int(step), how or "kill")
 
-    def strike(self, rank: int, step: int, attempt: int) -> None:
-        """Fail if this is the place."""
+    def strike(self, rank: int, step: int, attempt: int, model: nn.Module) -> None:
+        """Fail if this is the place; "flip" flips the lowest exponent bit of the model's first weight."""
         if (rank, step, attempt) != (self.rank, self.step, 1):
             return
         if self.how == "raise":
@@ -56,4 +59,7 @@ class FaultInjection:
         if self.how == "hang":
             while True:
                 time.sleep(3600)
+        if self.how == "flip":
+            next(model.parameters()).detach().view(-1)[:1].numpy().view("uint32")[0] ^= 1 << 23
+            return
         os.kill(os.getpid(), signal.SIGKILL)

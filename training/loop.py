@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,9 @@ from training.progress import Progress
 from training.reader import Reader
 from training.recipe import Samples
 from training.run_spec import RunSpec
+from training.seeing.corruption_check import check
+from training.seeing.hang_stacks import flight_recorder_environment
+from training.seeing.watch import Watch
 from training.stop_request import StopRequest
 from training.world import World
 
@@ -40,6 +44,7 @@ class Agreement:
     loss: float
     is_stop_requested: bool
     is_superseded: bool
+    is_check_asked: bool
 
 
 class Run:
@@ -53,6 +58,7 @@ class Run:
         self.page: LossPage | None = None
         self.attempt = 0
         self.committed_step: int | None = None
+        self.watch = Watch(world, self._say)
 
     def go(self) -> None:
         """Train to the end.
@@ -73,7 +79,7 @@ class Run:
         samples = recipe.read_samples(self.spec, champion)
         total_steps = recipe.steps_in(self.spec, len(samples))
         if self.claim is not None:
-            self.progress = Progress(self.world, self.claim, total_steps)
+            self.progress = Progress(self.world, self.claim, total_steps, watch=self.watch)
             self.progress.beat("starting", 0, 0, None)
             if self.spec.code_version != code_version():
                 self._say(
@@ -83,9 +89,10 @@ class Run:
         model = recipe.build_model(self.spec, samples, champion)
         state = TrainingState(model, recipe.build_optimizer(model, self.spec.params), self._reader(len(samples)))
         torch.manual_seed(self.spec.seed * self.world.world_size + self.world.rank)  # each rank drops its own units
+        os.environ.update(flight_recorder_environment(self.world.launch_dir))
         join(self.world)
         self._resume(state)
-        with self._open_page(state):
+        with self._open_page(state), self.watch:
             self._train(state, samples, total_steps)
         if self.claim is not None:
             self._finish(state, samples, model)
@@ -123,6 +130,7 @@ class Run:
         model = replicated(state.model)
         if self.progress is not None:
             self.progress.start_clock(state.reader.position)
+        self.watch.clock.skip()
         if self._agree(0.0).is_stop_requested:  # it came while the process was starting
             self._interrupt(state)
         while state.step < total_steps:
@@ -133,13 +141,16 @@ class Run:
                     f"{self.committed_step}. Try a lower params.learning_rate than {self.spec.params.learning_rate}."
                 )
             state.losses.append(agreed.loss)
+            self.watch.step_made(state.step)
             self._report(state)
             if self.fault is not None:
-                self.fault.strike(self.world.rank, state.step, self.attempt)
+                self.fault.strike(self.world.rank, state.step, self.attempt, state.model)
             if agreed.is_superseded:
                 raise Superseded(f"superseded at step {state.step}: a newer attempt has claimed {self.world.run_dir}")
             if agreed.is_stop_requested:
                 self._interrupt(state)
+            if agreed.is_check_asked:
+                self._check_corruption(state, samples)
             if state.step % self.spec.checkpoint_every_steps == 0 or state.step == total_steps:
                 self._checkpoint(state)
         if self.committed_step != state.step:  # resumed from another submission's last step
@@ -150,28 +161,49 @@ class Run:
         model.train()
         for group in state.optimizer.param_groups:
             group["lr"] = recipe.learning_rate_at(state.step, total_steps, self.spec)
+        clock = self.watch.clock
+        clock.skip()
         inputs, late = samples.batch(torch.from_numpy(state.reader.next_batch()))
+        clock.lap("data")
         logits: Tensor = model(*inputs)
         loss = binary_cross_entropy_with_logits(logits, late)
+        clock.lap("forward")
         state.optimizer.zero_grad()
         with peers():
             loss.backward()  # type: ignore[no-untyped-call]  # torch's
+        clock.lap("backward")
         state.optimizer.step()
+        clock.lap("optimiser")
         return loss.item()
 
     def _agree(self, loss: float) -> Agreement:
         """Ranks hear of a signal at different steps; adding up what each heard makes them act on the same one."""
-        is_superseded = False
+        is_superseded = is_check_asked = False
         if self.claim is not None and self.progress is not None and self.progress.is_due():
             is_superseded = self.claim.is_superseded()
-        total, stops, claims = add_up(loss / self.world.world_size, self.stop.is_made, is_superseded)
-        return Agreement(total, bool(stops), bool(claims))
+            is_check_asked = self.watch.is_check_asked()
+        heard = (self.stop.is_made, is_superseded, is_check_asked)
+        total, stops, claims, checks = add_up(loss / self.world.world_size, *heard)
+        self.watch.clock.lap("communication")
+        return Agreement(total, bool(stops), bool(claims), bool(checks))
 
     def _checkpoint(self, state: TrainingState) -> None:
         if self.progress is not None:
             self.progress.beat("checkpointing", state.step, state.reader.position, state.last_loss)
+        self.watch.clock.skip()
+        self.watch.alive()
         at = save(state, self.world, self.claim, self.attempt, self.spec_digest)
+        self.watch.clock.lap("checkpoint")
         self._note_commit(state.step, at)
+
+    def _check_corruption(self, state: TrainingState, samples: Samples) -> None:
+        """Every rank makes the same step; it changes nothing."""
+        share = self.spec.params.global_batch_size // self.world.world_size
+        inputs, late = samples.batch(torch.arange(min(len(samples), share)))
+        report = check(state.model, lambda: binary_cross_entropy_with_logits(state.model(*inputs), late))
+        self._say(report.sentence(state.step))
+        if self.claim is not None:
+            write_json(self.world.launch_dir / "corruption-check.json", {"step": state.step, **asdict(report)})
 
     def _note_commit(self, step: int, at: str) -> None:
         self.committed_step = step

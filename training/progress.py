@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from training import heartbeat
 from training.attempts import Claim
 from training.heartbeat import Heartbeat, Phase
+from training.seeing.watch import Watch
 from training.world import World
 
 SECONDS_BETWEEN = 0.5  # heartbeats; the contract asks for one a second while steps are made
@@ -26,6 +27,8 @@ class Progress:
     last_committed_step: int | None = None
     last_committed_at: str | None = None
     _started_at: float = field(default_factory=time.monotonic)
+    watch: Watch | None = None
+    _at_risk_since: float = field(default_factory=time.monotonic)
     _samples_before: int = 0
     _beat_at: float = float("-inf")
     _line_at: float = float("-inf")
@@ -38,10 +41,12 @@ class Progress:
     def start_clock(self, samples: int) -> None:
         """Measure throughput from here on."""
         self._started_at, self._samples_before = time.monotonic(), samples
+        self._at_risk_since = self._started_at
 
     def committed(self, step: int, at: str) -> None:
         """Note the newest checkpoint."""
         self.last_committed_step, self.last_committed_at = step, at
+        self._at_risk_since = time.monotonic()
 
     def is_due(self) -> bool:
         """Whether the next heartbeat should be written."""
@@ -53,6 +58,7 @@ class Progress:
         elapsed_s, fresh = now - self._started_at, samples - self._samples_before
         throughput = fresh / elapsed_s if fresh and elapsed_s else None
         eta_s = (self.total_steps - step) * (samples / step) / throughput if throughput and step else None
+        seen = asdict(self.watch.seen(throughput)) if self.watch else {}
         heartbeat.write(
             self.world.run_dir,
             Heartbeat(
@@ -68,6 +74,8 @@ class Progress:
                 launch=self.world.launch,
                 at=datetime.now(UTC).isoformat(timespec="milliseconds"),
                 phase=phase,
+                checkpoint_age_s=round(now - self._at_risk_since, 1),
+                **seen,
             ),
         )
         self._beat_at = now
