@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gang_backends.nvml import find_gpus
 from gang_controller.controller import GangController
 from gang_ledgers.ledger import HostTaken, Ledger, NodeRecord
 from gang_scheduler.node import NodeView
@@ -151,7 +152,8 @@ def local_slots() -> float | None:
 def local_node(settings: Settings | None = None) -> NodeRecord:
     """This machine as the one node of pool `local`.
 
-    Its CPUs are PHALANX_LOCAL_SLOTS, else what the settings say of node `localhost`, else those that it has.
+    Its CPUs are PHALANX_LOCAL_SLOTS, else what the settings say of node `localhost`, else those that it has. Its GPUs
+    are what the settings say, else those that NVML finds.
     """
     said: NodeView | None = settings.node(LOCAL_POOL, LOCAL_NODE) if settings else None
     slots = local_slots()
@@ -160,5 +162,15 @@ def local_node(settings: Settings | None = None) -> NodeRecord:
         slots = said.capacity.cpus if said else float(max(2, os.cpu_count() or 2))
     page = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     memory_gib = said.capacity.memory_gib if said else round(page / 2**30, 1)
-    gpus = said.capacity.gpus + settings.cut_gpus.get((LOCAL_POOL, LOCAL_NODE), 0) if said and settings else 0
-    return NodeRecord(this_host_id(), NodeView(LOCAL_POOL, LOCAL_NODE, Resources(slots, memory_gib, gpus)))
+    if said and settings:
+        gpus = said.capacity.gpus + settings.cut_gpus.get((LOCAL_POOL, LOCAL_NODE), 0)
+        return NodeRecord(this_host_id(), NodeView(LOCAL_POOL, LOCAL_NODE, Resources(slots, memory_gib, gpus)))
+    found = find_gpus()
+    view = NodeView(
+        LOCAL_POOL,
+        LOCAL_NODE,
+        Resources(slots, memory_gib, len(found)),
+        gpu_model=found[0].name if found else "",
+        gpu_memory_gib=min((gpu.memory_gib for gpu in found), default=0.0),
+    )
+    return NodeRecord(this_host_id(), view)

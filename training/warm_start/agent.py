@@ -119,6 +119,8 @@ def _fork_rank(request: Request, rank: int, port: int, listener: socket.socket, 
         listener.close()
         asker.close()
         take_on(environment, f"{request.module} rank {rank} {' '.join(request.arguments)}")
+        if request.rank_cpus and request.rank_cpus[rank]:
+            os.sched_setaffinity(0, request.rank_cpus[rank])
         log = Path(environment["PHALANX_LAUNCH_DIR"]) / f"rank-{rank}.log"
         write_to(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644))
         sys.argv = [request.module, *request.arguments]

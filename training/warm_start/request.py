@@ -12,7 +12,8 @@ from typing import Self
 class Request:
     """What is asked: `python -m module arguments...` in `folder`, as `workers` ranks.
 
-    `environment` is the agent's, whole; `rank_environments` holds what each rank gets beside it.
+    `environment` is the agent's, whole; `rank_environments` holds what each rank gets beside it,
+    and `rank_cpus` the CPUs that it may run on; where these are empty, all that the parent may.
     """
 
     environment: Mapping[str, str]
@@ -21,6 +22,7 @@ class Request:
     workers: int
     folder: str
     rank_environments: Sequence[Mapping[str, str]] = ()
+    rank_cpus: Sequence[Sequence[int]] = ()
 
     def to_json(self) -> bytes:
         """The message to a warm parent."""

@@ -6,15 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gang_backends.local_process import proc_table
 from gang_backends.local_process.launch_folder import Order, launch_folder
 from gang_backends.local_process.proc_table import AttemptProcess
+from gang_backends.local_process.rank_devices import RankDevices
 
 TETHER = str(Path(__file__).with_name("tether.py"))
 # -I -S: no site, no environment: the tether costs 15 ms, not the start of a whole interpreter with its packages.
+RANK_DEVICES = "PHALANX_RANK_DEVICES"  # tether.py reads it and takes it away
 TETHERED = (sys.executable, "-I", "-S", TETHER)
 
 
@@ -70,13 +72,15 @@ class RankSignals:
 class Agent:
     """A running agent. It dies with the thread that made this object: make it in the main thread."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, devices: Sequence[RankDevices] = ()) -> None:
+        """Start it. Without `devices` the ranks take those of the host as they find them."""
         folder = launch_folder(Path(order.run_dir), order.key.attempt)
+        given = {RANK_DEVICES: ";".join(each.to_text() for each in devices)} if devices else {}
         with (folder / "agent.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*TETHERED, *agent_command(order)],
                 cwd=order.run_dir,
-                env={**order.environment, "PHALANX_PARENT_PID": str(os.getpid())},
+                env={**order.environment, **given, "PHALANX_PARENT_PID": str(os.getpid())},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -24,7 +24,10 @@ STOP = "stop.json"  # how long the ranks may take to stop: {"grace_s"}
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """All that a supervisor needs to run an attempt. `environment` is the agent's, whole; `host` wrote the order."""
+    """All that a supervisor needs to run an attempt. `environment` is the agent's, whole; `host` wrote the order.
+
+    `gpus` is how many each rank gets; empty in orders from before there were any.
+    """
 
     key: AttemptKey
     run_dir: str
@@ -34,6 +37,7 @@ class Order:
     environment: Mapping[str, str]
     open_ledger: str
     host: str
+    gpus: tuple[int, ...] = ()
 
     @property
     def marks(self) -> dict[str, str]:
@@ -45,8 +49,10 @@ class Order:
         """The order in a launch folder; None if there is none that can be read."""
         content = read_json(folder / ORDER) or {}
         try:
-            known = {field.name: content[field.name] for field in fields(cls)}
-            return cls(**{**known, "key": AttemptKey(**known["key"]), "command": tuple(known["command"])})
+            known = {field.name: content[field.name] for field in fields(cls) if field.name != "gpus"}
+            gpus = tuple(map(int, content.get("gpus", ())))
+            key, command = AttemptKey(**known["key"]), tuple(known["command"])
+            return cls(**{**known, "key": key, "command": command, "gpus": gpus})
         except (KeyError, TypeError):
             return None
 

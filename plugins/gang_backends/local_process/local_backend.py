@@ -99,6 +99,7 @@ class LocalProcessBackend:
                 f"gang '{order.key.gang_id}': placed on {len(order.placement.nodes)} nodes "
                 f"({', '.join(order.placement.nodes)}); a local pool has one, this host. Ask for another pool."
             )
+        gpus = _gpus_per_rank(order)
         written = Order(
             key=order.key,
             run_dir=str(run_dir),
@@ -108,6 +109,7 @@ class LocalProcessBackend:
             environment=rank_environment(order, run_dir, env),
             open_ledger=self._open_ledger,
             host=surroundings().host,
+            gpus=gpus,
         )
         folder.mkdir(parents=True, exist_ok=True)
         if not (run_dir / RUN_SPEC).exists():
@@ -149,6 +151,18 @@ class LocalProcessBackend:
                 ended = _last_words(folder, proof)
                 ended.write(folder)
         return AttemptState(Liveness.DEAD, proof, ended.end, ended.result)
+
+
+def _gpus_per_rank(order: LaunchOrder) -> tuple[int, ...]:
+    each = {group.name: group.each for group in order.request.worker_groups}
+    for placed in order.placement.workers:
+        asked = each[placed.group]
+        if asked.gpu_share or asked.mig:
+            raise BackendError(
+                f"gang '{order.key.gang_id}': worker group '{placed.group}' asks for a part of a GPU; the local "
+                "backend gives whole ones only (gang_backends/local_process/local_backend.py). Ask for whole GPUs."
+            )
+    return tuple(each[placed.group].gpus for placed in order.placement.workers for _ in range(placed.workers))
 
 
 def _last_words(folder: Path, proof: str) -> Ended:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from gang_backends.local_process import proc_table
@@ -15,8 +16,10 @@ from gang_backends.local_process.launch_folder import STOP as STOP_FILE
 from gang_backends.local_process.launch_folder import Ended, Order, read_json
 from gang_backends.local_process.lease_keeper import LeaseKeeper, PatientLedger
 from gang_backends.local_process.ledger_talk import tell_end, why_not_run
+from gang_backends.local_process.rank_devices import HeldGpus, RankDevices, devices_of
 from gang_backends.local_process.signal_wait import SignalWait
 from gang_backends.local_process.warm_agent import WarmAgent, WarmStart, start_agent
+from gang_backends.nvml import find_gpus
 from gang_scheduler.progress import Directive
 from gang_scheduler.verdict import AttemptEnd, Cause
 
@@ -37,6 +40,7 @@ class SupervisedAttempt:
         self._wait = SignalWait()
         self._stop_at: float | None = None  # monotonic: when its ranks must have stopped
         self._is_superseded = False
+        self._held: HeldGpus | None = None
 
     def run(self, ref: str) -> None:
         """Run it if the ledger wants that, write down how it ended, then tell the ledger."""
@@ -58,7 +62,8 @@ class SupervisedAttempt:
     def _run(self) -> Ended:
         keeper = LeaseKeeper(self._ledger, self._order.key)  # before: a warm parent's imports may take a while
         try:
-            agent, why_plain = start_agent(self._order, WarmStart.from_env(os.environ))
+            devices = self._hold_devices()
+            agent, why_plain = start_agent(self._order, WarmStart.from_env(os.environ), devices)
         except OSError as error:
             keeper.close()
             return self._not_run(f"the agent can't be started: {error}")
@@ -70,6 +75,8 @@ class SupervisedAttempt:
             self._wait.sleep(LOOK_EVERY_S)
         proof = f"the supervisor saw the agent end with {exit_code}{self._sweep()}"
         keeper.close()
+        if self._held is not None:
+            self._held.close()
         log.info("%s", proof)
         return gather(
             self._order,
@@ -78,6 +85,18 @@ class SupervisedAttempt:
             was_asked_to_stop=self._stop_at is not None,
             was_superseded=self._is_superseded,
         )
+
+    def _hold_devices(self) -> Sequence[RankDevices]:
+        """What each rank gets; where the host's GPUs can't be seen, ranks take what they find."""
+        gpus, asked = find_gpus(), self._order.gpus or [0] * self._order.workers
+        if not gpus:
+            if any(asked):
+                log.warning("%d GPUs were asked for and NVML finds none: ranks take what they find", sum(asked))
+            return ()
+        self._held = HeldGpus(gpus, asked)
+        devices = devices_of(self._held.shares, frozenset(os.sched_getaffinity(0)))
+        log.info("devices by rank: %s", "; ".join(each.to_text() for each in devices))
+        return devices
 
     def _heed(self, directive: Directive) -> None:
         if directive is Directive.SUPERSEDED and not self._is_superseded:

@@ -14,7 +14,17 @@ import sys
 
 PR_SET_PDEATHSIG = 1
 PARENT = "PHALANX_PARENT_PID"
+DEVICES = "PHALANX_RANK_DEVICES"
 EXIT_ORPHANED = 137
+
+
+def take_devices(local_rank: int, devices: str) -> None:
+    """Take what `devices` gives this rank, in the form of rank_devices.py; nothing if it is empty."""
+    if devices:
+        gpus, _, cpus = devices.split(";")[local_rank].partition("@")
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus
+        if cpus:
+            os.sched_setaffinity(0, map(int, cpus.split(",")))
 
 
 def main(arguments: list[str]) -> None:
@@ -32,6 +42,7 @@ def main(arguments: list[str]) -> None:
     else:
         del os.environ[PARENT]
         arguments = arguments[1:]
+        take_devices(int(os.environ["LOCAL_RANK"]), os.environ.pop(DEVICES, ""))
         path = os.path.join(os.environ["PHALANX_LAUNCH_DIR"], f"rank-{os.environ['RANK']}.log")  # noqa: PTH118 - light
         log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)

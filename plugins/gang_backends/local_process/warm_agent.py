@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -14,6 +14,7 @@ from gang_backends.local_process import proc_table
 from gang_backends.local_process.agent import Agent, RankSignals
 from gang_backends.local_process.identity import start_time_of
 from gang_backends.local_process.launch_folder import Order, launch_folder
+from gang_backends.local_process.rank_devices import RankDevices
 from training.warm_start.client import AgentLine, WarmStartUnavailable, ask
 from training.warm_start.request import Request
 
@@ -42,14 +43,22 @@ class WarmStart:
 class WarmAgent:
     """A forked agent, with the manners of `Agent`. It dies when this process does or lets go of its line."""
 
-    def __init__(self, order: Order, warm: WarmStart) -> None:
-        """Have it forked.
+    def __init__(self, order: Order, warm: WarmStart, devices: Sequence[RankDevices] = ()) -> None:
+        """Have it forked. Without `devices` the ranks take those of the host as they find them.
 
         Raises:
             WarmStartUnavailable: it could not be had; nothing of it runs.
         """
         folder = launch_folder(Path(order.run_dir), order.key.attempt)
-        request = Request(order.environment, order.command[1], order.command[2:], order.workers, order.run_dir)
+        request = Request(
+            environment=order.environment,
+            module=order.command[1],
+            arguments=order.command[2:],
+            workers=order.workers,
+            folder=order.run_dir,
+            rank_environments=[each.environment() for each in devices],
+            rank_cpus=[each.cpus for each in devices],
+        )
         with (folder / "agent.log").open("ab") as log:
             self._line = ask(warm.folder, warm.idle_s, request, log.fileno())
         self._start_time = start_time_of(self._line.pid)
@@ -92,7 +101,9 @@ class WarmAgent:
         return self._start_time is not None and start_time_of(self.pid) == self._start_time
 
 
-def start_agent(order: Order, warm: WarmStart | None) -> tuple[Agent | WarmAgent, str]:
+def start_agent(
+    order: Order, warm: WarmStart | None, devices: Sequence[RankDevices] = ()
+) -> tuple[Agent | WarmAgent, str]:
     """Start the attempt's agent, forked where that can be; returns why it wasn't as well (empty if it was).
 
     Raises:
@@ -104,11 +115,11 @@ def start_agent(order: Order, warm: WarmStart | None) -> tuple[Agent | WarmAgent
         why_not = f"warm parents know only the program {' '.join(FORKABLE)}"
     else:
         try:
-            return WarmAgent(order, warm), ""
+            return WarmAgent(order, warm, devices), ""
         except WarmStartUnavailable as error:
             why_not = str(error)
             proc_table.kill_all(order.marks)  # what it may have begun ends with its line; this waits for it
-    return Agent(order), why_not
+    return Agent(order, devices), why_not
 
 
 def _wake_on_news(line: AgentLine) -> None:
