@@ -35,7 +35,7 @@ from training.data import SCHEMA, read_flights
 from training.loop import Run
 from training.metrics import auc, log_loss
 from training.partitions import refer
-from training.run_spec import FlightsParams, ModelReference, Partition, RunSpec
+from training.recipes.flights_spec import FlightsParams, FlightsSpec, ModelReference, Partition
 from training.stop_request import StopRequest
 from training.world import World
 
@@ -64,7 +64,7 @@ class Ours:
         self.nights += 1
         run_dir = self.scratch / f"{'warm' if self.is_warm else 'cold'}-{self.nights}"
         run_dir.mkdir()
-        spec = RunSpec(
+        spec = FlightsSpec(
             partitions=tuple(window),
             data_until=day,
             workers=1,

@@ -9,7 +9,7 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowFailException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from training.run_spec import FlightsParams
+from training.recipes.flights_spec import FlightsParams
 
 FLIGHTS = FlightsParams()
 

@@ -20,7 +20,8 @@ from operators.model_store import MANIFEST, find_model
 from operators.params import TrainingParams
 from operators.registries import day_start, registry
 from training.code_version import code_version
-from training.run_spec import FlightsParams, ModelReference, Partition, RunSpec, describe
+from training.recipes.flights_spec import FlightsParams, FlightsSpec, ModelReference, Partition
+from training.spec_model import describe
 
 COMMAND = ("-m", "training.train", "{run_spec}")
 
@@ -37,7 +38,7 @@ class TrainOperator(GangOperator):
         recipe: the model's name in the registry and the recipe of `training`.
         data: what `SparkPreprocessOperator` returned.
         warm_start: start from the champion's weights if there is one.
-        kwargs: as for `GangOperator`, but `min_workers`: the program's world size is part of its RunSpec.
+        kwargs: as for `GangOperator`, but `min_workers`: the program's world size is part of its FlightsSpec.
     """
 
     template_fields: Collection[str] = ("recipe", "data", *TEMPLATED)
@@ -68,7 +69,7 @@ class TrainOperator(GangOperator):
         Raises:
             AirflowFailException: the model of a training that was done before is gone.
         """
-        spec = RunSpec.model_validate_json(record.request.run_spec_json)
+        spec = FlightsSpec.model_validate_json(record.request.run_spec_json)
         return {
             "gang_id": record.gang_id,
             "submission": record.submission,
@@ -93,12 +94,12 @@ class TrainOperator(GangOperator):
             f"clear task {self.task_id!r} without the tasks before it, which trains again."
         )
 
-    def _run_spec(self, context: Context) -> RunSpec:
+    def _run_spec(self, context: Context) -> FlightsSpec:
         params = TrainingParams.read(context["params"])
         champion = self._champion(context) if self.warm_start else None
         days = self.data["window"]
         try:
-            return RunSpec(
+            return FlightsSpec(
                 recipe=self.recipe,
                 partitions=tuple(
                     Partition(

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from training.exit_codes import BadData
 from training.partitions import VerifiedPartition, verify
-from training.run_spec import Partition
+from training.recipes.flights_spec import Partition
 
 # What the trainer reads of a partition. Other columns may be there; these must, with these types.
 SCHEMA = pa.schema(

@@ -22,7 +22,7 @@ from training.exported_model import ExportedModel
 from training.files import write_json
 from training.metrics import auc, calibration, expected_calibration_error, log_loss
 from training.partitions import refer
-from training.run_spec import Partition
+from training.recipes.flights_spec import Partition
 
 SCHEMA_VERSION = 1
 

@@ -8,10 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch import nn
 
-from training import attempts, checkpoint_manifest, losses, recipe
+from training import attempts, checkpoint_manifest, losses
 from training.attempts import Claim
 from training.checkpoint import TrainingState, restore, save
 from training.checkpoint_manifest import Found
@@ -21,14 +20,14 @@ from training.exit_codes import BadSpec, Interrupted, Superseded, TrainingEnd
 from training.fault_injection import FaultInjection
 from training.files import write_json
 from training.losses import LossPage
-from training.models.flights import FlightsModel
 from training.progress import Progress
 from training.reader import Reader
-from training.recipe import Samples
-from training.run_spec import RunSpec
+from training.recipes.by_name import recipe_of
+from training.recipes.recipe import Recipe
 from training.seeing.corruption_check import check
 from training.seeing.hang_stacks import flight_recorder_environment
 from training.seeing.watch import Watch
+from training.spec_file import AnySpec
 from training.stop_request import StopRequest
 from training.world import World
 
@@ -50,7 +49,7 @@ class Agreement:
 class Run:
     """One attempt at a run, on one rank."""
 
-    def __init__(self, world: World, spec: RunSpec, stop: StopRequest, fault: FaultInjection | None) -> None:
+    def __init__(self, world: World, spec: AnySpec, stop: StopRequest, fault: FaultInjection | None) -> None:
         self.world, self.spec, self.stop, self.fault = world, spec, stop, fault
         self.spec_digest = spec.digest()
         self.claim: Claim | None = None
@@ -75,27 +74,25 @@ class Run:
             )
         if self.world.is_first:
             self.claim = attempts.claim(self.world.run_dir, self.world.launch)
-        champion = recipe.read_champion(self.spec)
-        samples = recipe.read_samples(self.spec, champion)
-        total_steps = recipe.steps_in(self.spec, len(samples))
+        recipe = recipe_of(self.spec)
+        self.watch = Watch(self.world, self._say, recipe.tokens_per_sample, recipe.flops_per_sample)
         if self.claim is not None:
-            self.progress = Progress(self.world, self.claim, total_steps, watch=self.watch)
+            self.progress = Progress(self.world, self.claim, recipe.total_steps, watch=self.watch)
             self.progress.beat("starting", 0, 0, None)
             if self.spec.code_version != code_version():
                 self._say(
                     f"warning: the run spec was made for training code {self.spec.code_version[:12]}; this is "
                     f"{code_version()[:12]}. The model's card names the latter."
                 )
-        model = recipe.build_model(self.spec, samples, champion)
-        state = TrainingState(model, recipe.build_optimizer(model, self.spec.params), self._reader(len(samples)))
+        state = TrainingState(recipe.model, recipe.build_optimizer(), self._reader(recipe.sample_count))
         torch.manual_seed(self.spec.seed * self.world.world_size + self.world.rank)  # each rank drops its own units
         os.environ.update(flight_recorder_environment(self.world.launch_dir))
         join(self.world)
-        self._resume(state)
+        self._resume(state, recipe)
         with self._open_page(state), self.watch:
-            self._train(state, samples, total_steps)
+            self._train(state, recipe)
         if self.claim is not None:
-            self._finish(state, samples, model)
+            self._finish(state, recipe)
         meet()
 
     @property
@@ -107,7 +104,7 @@ class Run:
         batch = self.spec.params.global_batch_size
         return Reader(sample_count, batch, self.spec.seed, self.world.rank, self.world.world_size)
 
-    def _resume(self, state: TrainingState) -> None:
+    def _resume(self, state: TrainingState, recipe: Recipe) -> None:
         """Rank 0 finds the checkpoint; every rank restores its part of it."""
         found: Found | None = None
         if self.claim is not None:
@@ -117,7 +114,7 @@ class Run:
                 self._say(f"warning: passed over a torn checkpoint: {reason}")
         self.attempt, found = from_first_rank((self.claim.attempt if self.claim else 0, found))
         if found is None:
-            self._say(f"attempt {self.attempt}: starts from {'the champion' if self.spec.warm_start else 'scratch'}")
+            self._say(f"attempt {self.attempt}: starts from {recipe.starts_from}")
             return
         restore(state, found, self.world, self.spec_digest)
         is_own = found.folder.is_relative_to(self.world.run_dir)
@@ -126,15 +123,15 @@ class Run:
         if is_own:
             self._note_commit(state.step, found.commit.created_at)
 
-    def _train(self, state: TrainingState, samples: Samples, total_steps: int) -> None:
+    def _train(self, state: TrainingState, recipe: Recipe) -> None:
         model = replicated(state.model)
         if self.progress is not None:
             self.progress.start_clock(state.reader.position)
         self.watch.clock.skip()
         if self._agree(0.0).is_stop_requested:  # it came while the process was starting
             self._interrupt(state)
-        while state.step < total_steps:
-            agreed = self._agree(self._make_step(model, state, samples, total_steps))
+        while state.step < recipe.total_steps:
+            agreed = self._agree(self._make_step(model, state, recipe))
             if not math.isfinite(agreed.loss):
                 raise NonFiniteLoss(
                     f"loss = {agreed.loss} at step {state.step + 1}; the newest checkpoint is of step "
@@ -150,23 +147,22 @@ class Run:
             if agreed.is_stop_requested:
                 self._interrupt(state)
             if agreed.is_check_asked:
-                self._check_corruption(state, samples)
-            if state.step % self.spec.checkpoint_every_steps == 0 or state.step == total_steps:
+                self._check_corruption(state, recipe)
+            if state.step % self.spec.checkpoint_every_steps == 0 or state.step == recipe.total_steps:
                 self._checkpoint(state)
         if self.committed_step != state.step:  # resumed from another submission's last step
             self._checkpoint(state)
 
-    def _make_step(self, model: nn.Module, state: TrainingState, samples: Samples, total_steps: int) -> float:
+    def _make_step(self, model: nn.Module, state: TrainingState, recipe: Recipe) -> float:
         """One step of this rank; returns its own loss."""
         model.train()
         for group in state.optimizer.param_groups:
-            group["lr"] = recipe.learning_rate_at(state.step, total_steps, self.spec)
+            group["lr"] = recipe.learning_rate_at(state.step)
         clock = self.watch.clock
         clock.skip()
-        inputs, late = samples.batch(torch.from_numpy(state.reader.next_batch()))
+        inputs, targets = recipe.batch(torch.from_numpy(state.reader.next_batch()))
         clock.lap("data")
-        logits: Tensor = model(*inputs)
-        loss = binary_cross_entropy_with_logits(logits, late)
+        loss = recipe.loss_of(model(*inputs), targets)
         clock.lap("forward")
         state.optimizer.zero_grad()
         with peers():
@@ -196,11 +192,11 @@ class Run:
         self.watch.clock.lap("checkpoint")
         self._note_commit(state.step, at)
 
-    def _check_corruption(self, state: TrainingState, samples: Samples) -> None:
+    def _check_corruption(self, state: TrainingState, recipe: Recipe) -> None:
         """Every rank makes the same step; it changes nothing."""
         share = self.spec.params.global_batch_size // self.world.world_size
-        inputs, late = samples.batch(torch.arange(min(len(samples), share)))
-        report = check(state.model, lambda: binary_cross_entropy_with_logits(state.model(*inputs), late))
+        inputs, targets = recipe.batch(torch.arange(min(recipe.sample_count, share)))
+        report = check(state.model, lambda: recipe.loss_of(state.model(*inputs), targets))
         self._say(report.sentence(state.step))
         if self.claim is not None:
             write_json(self.world.launch_dir / "corruption-check.json", {"step": state.step, **asdict(report)})
@@ -228,12 +224,12 @@ class Run:
             self.page = LossPage(self.world.run_dir, state.losses)
         return self.page or nullcontext()
 
-    def _finish(self, state: TrainingState, samples: Samples, model: FlightsModel) -> None:
+    def _finish(self, state: TrainingState, recipe: Recipe) -> None:
         assert self.claim is not None
         assert self.progress is not None
         self.claim.check()
         folder = self.world.run_dir / "model"
-        digest = recipe.export_model(self.spec, samples, model, state.losses, folder)
+        digest = recipe.export(state.losses, folder)
         result = {
             "schema": 1,
             "model_dir": str(folder),

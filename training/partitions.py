@@ -11,7 +11,7 @@ from typing import Any
 
 from training.exit_codes import BadData
 from training.files import sha256_of
-from training.run_spec import Partition
+from training.recipes.flights_spec import Partition
 
 SCHEMA_VERSION = 1
 REBUILD = "Build the partition again (python -m data_pipelines.flights) and submit a new run."

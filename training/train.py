@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from training import outcome, run_spec
+from training import outcome, spec_file
 from training.exit_codes import BadSpec, ExitCode, TrainingEnd
 from training.fault_injection import FaultInjection
 from training.parent import die_with_parent
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     end: BaseException | None = None
     code = ExitCode.DONE
     try:
-        spec = run_spec.load(path)
+        spec = spec_file.load(path)
         fault = FaultInjection.from_env(os.environ)
         # DDP would warn that it looks for unused parameters in vain; collectives.py says why it looks.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")

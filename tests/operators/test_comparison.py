@@ -16,7 +16,7 @@ from model_registry.registry import Model, NewModel
 from operators.comparison import ComparingOperator
 from tests.training.day_partitions import a_spec, write_days
 from tests.training.lone_run import run_alone
-from training.run_spec import Partition
+from training.recipes.flights_spec import Partition
 
 
 @dataclass

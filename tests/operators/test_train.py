@@ -15,7 +15,7 @@ from gang_scheduler.gang_state import GangState
 from model_registry.registry import Model, NewModel
 from operators.params import TrainingParams
 from operators.train import TrainOperator
-from training.run_spec import RunSpec
+from training.recipes.flights_spec import FlightsSpec
 
 
 def day(number: int) -> datetime:
@@ -84,11 +84,11 @@ def a_context(ti: Any, store: Store | None = None, **params: Any) -> Any:
     return {"ti": ti, "params": TrainingParams(**params).model_dump(), "task_state_store": store or Store()}
 
 
-def spec_of(data: dict[str, Any], context: Any, **changes: Any) -> RunSpec:
+def spec_of(data: dict[str, Any], context: Any, **changes: Any) -> FlightsSpec:
     operator = TrainOperator(**{"task_id": "task", "recipe": "flights", "data": data, "workers": "2"} | changes)
     work = operator.work(context)
     assert work.asked_with == data["asked_with"]
-    spec = RunSpec.model_validate_json(work.run_spec_json)
+    spec = FlightsSpec.model_validate_json(work.run_spec_json)
     assert spec.digest() == work.digest
     return spec
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.day_partitions import write_days
-from training.run_spec import Partition
+from training.recipes.flights_spec import Partition
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from training.partitions import refer
-from training.run_spec import FlightsParams, Partition, RunSpec
+from training.recipes.flights_spec import FlightsParams, FlightsSpec, Partition
 
 FIRST_DAY = date(2013, 1, 1)
 COLUMNS = pa.schema(
@@ -103,7 +103,7 @@ def write_days(data_dir: Path, count: int, rows: int = 200, first: date = FIRST_
     return [refer(write_partition(data_dir, day, flights_of(day, rows))) for day in days]
 
 
-def a_spec(partitions: list[Partition], **changes: Any) -> RunSpec:
+def a_spec(partitions: list[Partition], **changes: Any) -> FlightsSpec:
     """A small run over the partitions: 24 steps for four days of 200 flights."""
     params = {"epochs": 3, "global_batch_size": 100, "hidden": 8, "embedding_dim": 4} | changes.pop("params", {})
     given: dict[str, Any] = {
@@ -114,4 +114,4 @@ def a_spec(partitions: list[Partition], **changes: Any) -> RunSpec:
         "code_version": "test",
         "params": FlightsParams(**params),
     }
-    return RunSpec(**given | changes)
+    return FlightsSpec(**given | changes)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from training import run_spec
+from training import spec_file
 from training.fault_injection import FaultInjection
 from training.loop import Run
-from training.run_spec import RunSpec
+from training.recipes.flights_spec import FlightsSpec
 from training.stop_request import StopRequest
 from training.world import World
 
 
 def run_alone(
     run_dir: Path,
-    spec: RunSpec,
+    spec: FlightsSpec,
     *,
     stop: StopRequest | None = None,
     fault: FaultInjection | None = None,
@@ -25,6 +25,6 @@ def run_alone(
     path = run_dir / "run_spec.json"
     path.write_text(spec.to_json())
     env = {"PHALANX_RESUME_FROM": str(resume_from)} if resume_from else {}
-    run = Run(World.from_env(env, path), run_spec.load(path), stop or StopRequest(), fault)
+    run = Run(World.from_env(env, path), spec_file.load(path), stop or StopRequest(), fault)
     run.go()
     return run

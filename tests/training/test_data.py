@@ -10,7 +10,7 @@ from tests.training.day_partitions import flights_of, write_partition
 from training.data import read_flights
 from training.exit_codes import BadData
 from training.partitions import refer
-from training.run_spec import Partition
+from training.recipes.flights_spec import Partition
 
 DAY = date(2013, 1, 1)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.training.day_partitions import a_spec
 from tests.training.lone_run import run_alone
 from training.evaluate import main
-from training.run_spec import Partition
+from training.recipes.flights_spec import Partition
 
 
 @dataclass

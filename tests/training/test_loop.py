@@ -14,23 +14,24 @@ from safetensors.torch import load_file
 
 from tests.training.day_partitions import a_spec, flights_of, write_manifest
 from tests.training.lone_run import run_alone
-from training import exported_model, loop, recipe
+from training import exported_model, loop
 from training.checkpoint_manifest import committed
 from training.exit_codes import BadData, BadSpec, Interrupted, Superseded
 from training.fault_injection import FaultInjection, InjectedFault
-from training.run_spec import ModelReference, Partition, RunSpec
+from training.recipes.flights import Flights
+from training.recipes.flights_spec import FlightsSpec, ModelReference, Partition
 from training.stop_request import StopRequest
 
 STEPS = 24  # three epochs over 800 flights in batches of 100
 
 
 @pytest.fixture(scope="module")
-def spec(four_days: list[Partition]) -> RunSpec:
+def spec(four_days: list[Partition]) -> FlightsSpec:
     return a_spec(four_days, workers=1)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(spec: RunSpec, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(spec: FlightsSpec, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_dir = tmp_path_factory.mktemp("undisturbed")
     run_alone(run_dir, spec)
     return run_dir
@@ -47,7 +48,7 @@ def assert_equal(run_dir: Path, other: Path) -> None:
         assert (run_dir / name).read_bytes() == (other / name).read_bytes()
 
 
-def fail_once(run_dir: Path, spec: RunSpec, step: int) -> None:
+def fail_once(run_dir: Path, spec: FlightsSpec, step: int) -> None:
     with pytest.raises(InjectedFault):
         run_alone(run_dir, spec, fault=FaultInjection(rank=0, step=step, how="raise"))
 
@@ -67,19 +68,19 @@ def test_the_loss_falls_and_every_step_is_recorded(undisturbed: Path) -> None:
     assert result_of(undisturbed)["final_loss"] == losses[-1]["loss"]
 
 
-def test_two_runs_of_a_spec_are_equal(spec: RunSpec, undisturbed: Path, tmp_path: Path) -> None:
+def test_two_runs_of_a_spec_are_equal(spec: FlightsSpec, undisturbed: Path, tmp_path: Path) -> None:
     run_alone(tmp_path, spec)
     assert_equal(tmp_path, undisturbed)
 
 
-def test_another_seed_gives_another_run(spec: RunSpec, undisturbed: Path, tmp_path: Path) -> None:
+def test_another_seed_gives_another_run(spec: FlightsSpec, undisturbed: Path, tmp_path: Path) -> None:
     run_alone(tmp_path, spec.model_copy(update={"seed": spec.seed + 1}))
     assert result_of(tmp_path)["losses_digest"] != result_of(undisturbed)["losses_digest"]
 
 
 @pytest.mark.parametrize("step", [3, 5, 14, 24])
 def test_the_resumed_run_is_equal_when_it_failed_at_any_step(
-    spec: RunSpec, undisturbed: Path, tmp_path: Path, step: int, capsys: pytest.CaptureFixture[str]
+    spec: FlightsSpec, undisturbed: Path, tmp_path: Path, step: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fail_once(tmp_path, spec, step)
     run_alone(tmp_path, spec)
@@ -91,7 +92,7 @@ def test_the_resumed_run_is_equal_when_it_failed_at_any_step(
 
 @pytest.mark.parametrize("name", ["model", "optimizer", "losses", "rank-0", "commit"])
 def test_the_run_is_equal_when_it_resumes_past_a_torn_checkpoint(
-    spec: RunSpec, undisturbed: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+    spec: FlightsSpec, undisturbed: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fail_once(tmp_path, spec, 14)
     truncate(name)(committed(tmp_path)[0])
@@ -102,7 +103,9 @@ def test_the_run_is_equal_when_it_resumes_past_a_torn_checkpoint(
     assert_equal(tmp_path, undisturbed)
 
 
-def test_it_ends_as_bad_data_and_not_from_scratch_when_every_checkpoint_is_torn(spec: RunSpec, tmp_path: Path) -> None:
+def test_it_ends_as_bad_data_and_not_from_scratch_when_every_checkpoint_is_torn(
+    spec: FlightsSpec, tmp_path: Path
+) -> None:
     fail_once(tmp_path, spec, 14)
     for folder in committed(tmp_path):
         truncate("model")(folder)
@@ -112,7 +115,7 @@ def test_it_ends_as_bad_data_and_not_from_scratch_when_every_checkpoint_is_torn(
 
 
 def test_a_new_submission_resumes_an_earlier_ones_checkpoint(
-    spec: RunSpec, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spec: FlightsSpec, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fail_once(tmp_path / "one", spec, 14)
     run_alone(tmp_path / "two", spec, resume_from=tmp_path / "one")
@@ -120,7 +123,7 @@ def test_a_new_submission_resumes_an_earlier_ones_checkpoint(
     assert_equal(tmp_path / "two", undisturbed)
 
 
-def test_an_earlier_submission_of_another_spec_is_refused(spec: RunSpec, tmp_path: Path) -> None:
+def test_an_earlier_submission_of_another_spec_is_refused(spec: FlightsSpec, tmp_path: Path) -> None:
     fail_once(tmp_path / "one", spec, 14)
     other = spec.model_copy(update={"seed": 99})
     with pytest.raises(BadData, match="it is of run spec"):
@@ -128,7 +131,7 @@ def test_an_earlier_submission_of_another_spec_is_refused(spec: RunSpec, tmp_pat
 
 
 def test_a_finished_run_only_writes_its_result_again_when_it_is_run_again(
-    spec: RunSpec, undisturbed: Path, tmp_path: Path
+    spec: FlightsSpec, undisturbed: Path, tmp_path: Path
 ) -> None:
     run_alone(tmp_path, spec)
     (tmp_path / "result.json").unlink()
@@ -138,7 +141,7 @@ def test_a_finished_run_only_writes_its_result_again_when_it_is_run_again(
 
 
 def test_a_checkpoint_is_left_when_it_is_told_to_stop_before_its_first_step(
-    spec: RunSpec, undisturbed: Path, tmp_path: Path
+    spec: FlightsSpec, undisturbed: Path, tmp_path: Path
 ) -> None:
     for _ in range(2):  # the second time that checkpoint is there already
         with pytest.raises(Interrupted, match="at step 0"):
@@ -149,7 +152,7 @@ def test_a_checkpoint_is_left_when_it_is_told_to_stop_before_its_first_step(
 
 
 def test_nothing_is_committed_when_a_newer_attempt_has_claimed_the_folder(
-    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: FlightsSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def claim_and_train(self: loop.Run, *given: Any) -> None:
         (tmp_path / "attempts" / "2").write_text("{}")
@@ -164,9 +167,9 @@ def test_nothing_is_committed_when_a_newer_attempt_has_claimed_the_folder(
 
 
 def test_it_ends_as_a_program_error_when_the_loss_is_no_number(
-    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: FlightsSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recipe, "learning_rate_at", lambda *_: float("inf"))
+    monkeypatch.setattr(Flights, "learning_rate_at", lambda *_: float("inf"))
     with pytest.raises(loop.NonFiniteLoss, match="Try a lower") as caught:
         run_alone(tmp_path, spec)
     assert caught.value.exit_code == 70
@@ -196,7 +199,7 @@ def test_a_changed_schema_ends_it_before_anything_is_committed(own_days: list[Pa
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
-def warm(four_days: list[Partition], champion: Path, **changes: Any) -> RunSpec:
+def warm(four_days: list[Partition], champion: Path, **changes: Any) -> FlightsSpec:
     """A run over the last two days, from the champion's weights."""
     manifest = json.loads((champion / "model" / "manifest.json").read_text())
     reference = ModelReference(model_id="m", path=str(champion / "model"), digest=manifest["digest"])

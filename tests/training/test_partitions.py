@@ -9,7 +9,7 @@ import pytest
 
 from training.exit_codes import BadData
 from training.partitions import refer, verify
-from training.run_spec import Partition
+from training.recipes.flights_spec import Partition
 
 
 def edit_manifest(manifest: str, **changes: Any) -> None:

@@ -11,18 +11,18 @@ import pytest
 from tests.training.day_partitions import a_spec
 from tests.training.torchrun import Launches, wait_until, wait_until_gone
 from training import heartbeat
-from training.run_spec import Partition, RunSpec
+from training.recipes.flights_spec import FlightsSpec, Partition
 
 TOTAL_STEPS = 800  # long enough to be caught in the middle
 
 
 @pytest.fixture(scope="module")
-def spec(four_days: list[Partition]) -> RunSpec:
+def spec(four_days: list[Partition]) -> FlightsSpec:
     return a_spec(four_days, checkpoint_every_steps=50, params={"epochs": 100})
 
 
 @pytest.fixture(scope="module")
-def undisturbed(spec: RunSpec, tmp_path_factory: pytest.TempPathFactory) -> Launches:
+def undisturbed(spec: FlightsSpec, tmp_path_factory: pytest.TempPathFactory) -> Launches:
     """The same run with nothing happening to it."""
     launches = Launches(tmp_path_factory.mktemp("undisturbed"), spec)
     assert launches.run() == 0, launches.logs[-1]
@@ -49,7 +49,7 @@ def test_a_run_leaves_result_model_and_outcomes_when_nothing_happens(undisturbed
 
 
 def test_the_resumed_run_is_the_same_bit_for_bit_when_a_rank_was_killed(
-    spec: RunSpec, undisturbed: Launches, tmp_path: Path
+    spec: FlightsSpec, undisturbed: Launches, tmp_path: Path
 ) -> None:
     launches = Launches(tmp_path, spec)
     assert launches.run(PHALANX_FAIL_AT="1:333:kill") != 0
@@ -63,7 +63,7 @@ def test_the_resumed_run_is_the_same_bit_for_bit_when_a_rank_was_killed(
 
 
 def test_each_attempt_goes_on_where_the_last_one_stopped_when_it_is_told_to_stop_and_then_loses_its_agent(
-    spec: RunSpec, undisturbed: Launches, tmp_path: Path
+    spec: FlightsSpec, undisturbed: Launches, tmp_path: Path
 ) -> None:
     launches = Launches(tmp_path, spec)
     process = launches.start()

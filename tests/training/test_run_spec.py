@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from training.exit_codes import BadSpec
-from training.run_spec import ModelReference, Partition, RunSpec, load
+from training.recipes.flights_spec import FlightsSpec, ModelReference, Partition
+from training.spec_file import load
 
 SHA = "0" * 64
 
 
 def a_run_spec(**changes: Any) -> dict[str, Any]:
-    spec = RunSpec(
+    spec = FlightsSpec(
         partitions=(
             Partition(date=date(2013, 1, 1), manifest="/data/1", digest=SHA),
             Partition(date=date(2013, 1, 2), manifest="/data/2", digest="1" * 64),
@@ -28,11 +29,11 @@ def a_run_spec(**changes: Any) -> dict[str, Any]:
 
 
 def digest_with(**changes: Any) -> str:
-    return RunSpec.model_validate(a_run_spec(**changes)).digest()
+    return FlightsSpec.model_validate(a_run_spec(**changes)).digest()
 
 
 def test_a_spec_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    spec = RunSpec.model_validate(a_run_spec())
+    spec = FlightsSpec.model_validate(a_run_spec())
     path = tmp_path / "run_spec.json"
     path.write_text(spec.to_json())
     assert load(path) == spec

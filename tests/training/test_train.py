@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.training.day_partitions import a_spec
-from training.run_spec import Partition
+from training.recipes.flights_spec import Partition
 
 
 def run_train(*arguments: str, folder: Path, repository: Path, **env: str) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from training.run_spec import RunSpec
+from training.spec_file import AnySpec
 
 DEADLINE_S = 180
 
@@ -22,7 +22,7 @@ class Launches:
     """The launches of one submission; the run folder is theirs in common."""
 
     run_dir: Path
-    spec: RunSpec
+    spec: AnySpec
     count: int = 0
     logs: list[str] = field(default_factory=list)
 

@@ -12,7 +12,7 @@ from tests.training.day_partitions import a_spec
 from tests.training.lone_run import run_alone
 from tests.training.torchrun import Launches, wait_until
 from training import heartbeat
-from training.run_spec import Partition
+from training.recipes.flights_spec import Partition
 from training.seeing.requests import SeeingRequest
 from training.seeing.step_clock import PARTS
 

@@ -1,13 +1,13 @@
-"""The recipe "flights": from a RunSpec to the samples, the model and the optimizer that the loop turns over."""
+"""The recipe "flights": from a run spec to samples, model and optimizer."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from training.code_version import code_version
 from training.data import read_flights
@@ -15,9 +15,69 @@ from training.encoder import Encoder, Features
 from training.exit_codes import BadSpec
 from training.exported_model import ExportedModel, ModelCard, as_tensors, export, load
 from training.models.flights import FlightsModel
-from training.run_spec import FlightsParams, RunSpec
+from training.recipes.flights_spec import FlightsSpec
+from training.recipes.learning_rate import warm_up_then_cosine
+from training.recipes.recipe import Batch
 
-WARM_UP_SHARE = 0.1  # of all steps, while the learning rate rises
+
+class Flights:
+    """One run over a window of days, as the loop sees it."""
+
+    tokens_per_sample: int | None = None
+    flops_per_sample: float | None = None
+
+    def __init__(self, spec: FlightsSpec) -> None:
+        """Read and encode the window and build the model.
+
+        Raises:
+            BadData: see `read_flights` and `exported_model.load`.
+            BadSpec: no step could be made, or the champion can't be started from.
+        """
+        self._spec = spec
+        champion = read_champion(spec)
+        self._samples = read_samples(spec, champion)
+        self.sample_count = len(self._samples)
+        self.total_steps = steps_in(spec, self.sample_count)
+        self.model = build_model(spec, self._samples, champion)
+        self.starts_from = "scratch" if champion is None else "the champion"
+        factor = 1.0 if champion is None else spec.params.warm_start_learning_rate_factor
+        self._peak_learning_rate = spec.params.learning_rate * factor
+
+    def build_optimizer(self) -> torch.optim.Optimizer:
+        """AdamW; weights decay, offsets do not."""
+        params, named = self._spec.params, list(self.model.named_parameters())
+        weights = [weight for name, weight in named if not name.endswith("bias")]
+        offsets = [weight for name, weight in named if name.endswith("bias")]
+        groups = [{"params": weights, "weight_decay": params.weight_decay}, {"params": offsets, "weight_decay": 0.0}]
+        return torch.optim.AdamW(groups, lr=params.learning_rate)
+
+    def learning_rate_at(self, step: int) -> float:
+        return warm_up_then_cosine(step, self.total_steps, self._peak_learning_rate)
+
+    def batch(self, indices: Tensor) -> Batch:
+        return Batch(*self._samples.batch(indices))
+
+    def loss_of(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return binary_cross_entropy_with_logits(outputs, targets)
+
+    def export(self, losses: list[float], folder: Path) -> str:
+        """Write the finished model; returns its digest."""
+        spec, samples = self._spec, self._samples
+        last_epoch = losses[-max(1, len(samples) // spec.params.global_batch_size) :]
+        card = ModelCard(
+            recipe=spec.recipe,
+            embedding_dim=spec.params.embedding_dim,
+            hidden=spec.params.hidden,
+            encoder=samples.encoder,
+            late_rate=samples.late_rate,
+            data_from=spec.partitions[0].date,
+            data_until=spec.data_until,
+            spec_digest=spec.digest(),
+            code_version=code_version(),
+            warm_start_model_id=spec.warm_start.model_id if spec.warm_start else None,
+            metrics={"final_loss": losses[-1], "last_epoch_loss": sum(last_epoch) / len(last_epoch)},
+        )
+        return export(folder, card, self.model.state_dict())
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +98,7 @@ class Samples:
         return (categories, flight, weather), self.late[indices]
 
 
-def read_samples(spec: RunSpec, champion: ExportedModel | None) -> Samples:
+def read_samples(spec: FlightsSpec, champion: ExportedModel | None) -> Samples:
     """Read and encode the window: with the champion's encoder, grown by new values, or one fitted on the window.
 
     Raises:
@@ -51,7 +111,7 @@ def read_samples(spec: RunSpec, champion: ExportedModel | None) -> Samples:
     return Samples(as_tensors(features), torch.from_numpy(features.late), encoder, rate)
 
 
-def read_champion(spec: RunSpec) -> ExportedModel | None:
+def read_champion(spec: FlightsSpec) -> ExportedModel | None:
     """The model that the run starts from, if it names one.
 
     Raises:
@@ -69,7 +129,7 @@ def read_champion(spec: RunSpec) -> ExportedModel | None:
     return champion
 
 
-def build_model(spec: RunSpec, samples: Samples, champion: ExportedModel | None) -> FlightsModel:
+def build_model(spec: FlightsSpec, samples: Samples, champion: ExportedModel | None) -> FlightsModel:
     """The model at step 0; equal on every rank.
 
     Raises:
@@ -91,15 +151,7 @@ def build_model(spec: RunSpec, samples: Samples, champion: ExportedModel | None)
     return model
 
 
-def build_optimizer(model: nn.Module, params: FlightsParams) -> torch.optim.Optimizer:
-    """AdamW; weights decay, offsets do not."""
-    weights = [weight for name, weight in model.named_parameters() if not name.endswith("bias")]
-    offsets = [weight for name, weight in model.named_parameters() if name.endswith("bias")]
-    groups = [{"params": weights, "weight_decay": params.weight_decay}, {"params": offsets, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=params.learning_rate)
-
-
-def steps_in(spec: RunSpec, sample_count: int) -> int:
+def steps_in(spec: FlightsSpec, sample_count: int) -> int:
     """How many steps the run takes.
 
     Raises:
@@ -113,31 +165,3 @@ def steps_in(spec: RunSpec, sample_count: int) -> int:
             f"params.global_batch_size = {params.global_batch_size}. Ask for a smaller batch or for more days."
         )
     return steps
-
-
-def learning_rate_at(step: int, total_steps: int, spec: RunSpec) -> float:
-    """The learning rate for the step that comes after `step` steps: a linear rise, then half a cosine down to zero."""
-    peak = spec.params.learning_rate
-    if spec.warm_start is not None:
-        peak *= spec.params.warm_start_learning_rate_factor
-    rise = min(1.0, (step + 1) / (WARM_UP_SHARE * total_steps))
-    return peak * rise * (0.5 + 0.5 * math.cos(math.pi * step / total_steps))
-
-
-def export_model(spec: RunSpec, samples: Samples, model: FlightsModel, losses: list[float], folder: Path) -> str:
-    """Write the finished model; returns its digest."""
-    last_epoch = losses[-max(1, len(samples) // spec.params.global_batch_size) :]
-    card = ModelCard(
-        recipe=spec.recipe,
-        embedding_dim=spec.params.embedding_dim,
-        hidden=spec.params.hidden,
-        encoder=samples.encoder,
-        late_rate=samples.late_rate,
-        data_from=spec.partitions[0].date,
-        data_until=spec.data_until,
-        spec_digest=spec.digest(),
-        code_version=code_version(),
-        warm_start_model_id=spec.warm_start.model_id if spec.warm_start else None,
-        metrics={"final_loss": losses[-1], "last_epoch_loss": sum(last_epoch) / len(last_epoch)},
-    )
-    return export(folder, card, model.state_dict())

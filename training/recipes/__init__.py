@@ -1,0 +1,1 @@
+"""From a run spec to what the loop turns over: samples, model, optimizer, loss, export."""

@@ -1,0 +1,41 @@
+"""Reads a run spec from its file, whichever recipe it is of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from training.exit_codes import BadSpec
+from training.recipes.flights_spec import FlightsSpec
+from training.run_spec import SCHEMA_VERSION
+from training.spec_model import describe
+
+AnySpec = FlightsSpec
+_ANY: TypeAdapter[AnySpec] = TypeAdapter(AnySpec)
+
+
+def load(path: Path) -> AnySpec:
+    """Read a run spec.
+
+    Raises:
+        BadSpec: it can't be read, is of a newer version or asks for what can't be; it names file, field and value.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise BadSpec(f"run spec {path}: can't be read: {error}. Write it again, or name another file.") from error
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise BadSpec(
+            f"run spec {path}: schema_version = {version} is newer than {SCHEMA_VERSION}, the newest that this trainer "
+            "knows (training/run_spec.py). Run it with a newer trainer."
+        )
+    try:
+        return _ANY.validate_python(content)
+    except ValidationError as error:
+        raise BadSpec(
+            f"run spec {path}: {describe(error)} What is allowed stands in docs/training.md. Correct it where the "
+            "run was asked for, and submit again."
+        ) from error
