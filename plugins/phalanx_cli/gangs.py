@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any
+from uuid import uuid4
 
 import typer
 
 from embedded_stack.launcher import home_of
 from gang_controller.wiring import open_ledger
 from gang_ledgers.ledger import GangHasEnded, GangRecord, HistoryRow, Ledger, UnknownGang
-from gang_scheduler.gang_state import HOLDS_CAPACITY
+from gang_scheduler.gang_state import HOLDS_CAPACITY, GangState
 from phalanx_cli.output import Home, Json, Who, Why, print_facts, print_json, print_table, say, who_asks
 from phalanx_cli.reading import reading
+from training.seeing.requests import MOST_STEPS, SeeingRequest, What
 
 app = typer.Typer(
     help="Gangs: who holds or waits for slots, and why; hold, requeue or cancel one.", no_args_is_help=True
 )
+
+
+class NotRunning(LookupError):
+    """There are no ranks that could answer."""
+
 
 GangId = Annotated[str, typer.Argument(help="DAG_ID/RUN_ID/TASK_ID[/MAP_INDEX]", metavar="GANG_ID")]
 
@@ -118,6 +126,40 @@ def cancel(gang_id: GangId, why: Why, who: Who = "", home: Home = None, as_json:
         return _known(ledger, gang_id), "stops with a checkpoint and rests"
 
     _act(act, home, as_json)
+
+
+@app.command("profile")
+def profile(
+    gang_id: GangId,
+    steps: Annotated[int, typer.Option(help="So many steps.", min=1, max=MOST_STEPS)] = 10,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Have each rank of a running gang write a trace of its next steps (torch.profiler) into the launch folder."""
+    _ask(gang_id, "profile", steps, f"trace-rank<r>-step<first>.json.gz, of {steps} steps", home, as_json)
+
+
+@app.command("check")
+def check(gang_id: GangId, home: Home = None, as_json: Json = False) -> None:
+    """Have all ranks of a running gang make the same step, to find one that computes something else."""
+    _ask(gang_id, "corruption-check", 1, "corruption-check.json", home, as_json)
+
+
+def _ask(gang_id: str, what: What, steps: int, answer: str, home: Home, as_json: bool) -> None:
+    """Leave the request in the run folder, where the ranks look."""
+    with reading(as_json), closing(open_ledger(home_of(home).home)) as ledger:
+        gang = _known(ledger, gang_id)
+        if gang.state is not GangState.RUNNING:
+            raise NotRunning(
+                f"gang '{gang_id}': a {what} was asked for, and it is {gang.state}; only ranks of a running gang "
+                "answer. Ask again once it runs"
+            )
+    SeeingRequest(uuid4().hex, steps).write(Path(gang.run_dir), what)
+    folder = Path(gang.run_dir) / f"launch-{gang.attempt}"
+    if as_json:
+        print_json({"asked": what, "folder": str(folder), "answer": answer})
+    else:
+        say(f"asked for; the answer of attempt {gang.attempt} will be {folder / answer}")
 
 
 def _act(act: Callable[[Ledger], tuple[GangRecord, str]], home: Home, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from gang_scheduler.gang_state import GangState
 from phalanx_cli.main import app
 from tests.builders import a_claim, a_gang, a_node_record
 from tests.ledger_steps import DONE, STOPPED, running, tick
+from training.seeing.requests import SeeingRequest
 
 GANG_ID = "dag/run/train"
 
@@ -82,9 +83,34 @@ def test_cancelled_gang_stops_for_good(home: Path, ledger: Ledger) -> None:
     assert "not wanted (ada)" in record.verdict.sentence
 
 
-@pytest.mark.parametrize("command", ["hold", "requeue", "cancel", "show"])
+def test_running_gang_is_asked_for_a_profile_and_a_check(home: Path, ledger: Ledger) -> None:
+    key = running(ledger, a_gang())
+    record = ledger.state(GANG_ID)
+    assert record is not None
+    run_dir = Path(record.run_dir)
+    run_dir.mkdir(parents=True)
+    code, said = phalanx(home, "profile", GANG_ID, "--steps", "3")
+    assert code == 0
+    assert f"launch-{key.attempt}/trace-rank<r>" in said.replace("\n", "")
+    assert phalanx(home, "check", GANG_ID)[0] == 0
+    profile = SeeingRequest.read(run_dir, "profile")
+    assert profile is not None
+    assert profile.steps == 3
+    check = SeeingRequest.read(run_dir, "corruption-check")
+    assert check is not None
+    assert check.id != profile.id
+
+
+def test_nothing_is_asked_of_a_gang_that_does_not_run(home: Path, ledger: Ledger) -> None:
+    ledger.submit(a_gang(), a_claim())
+    code, said = phalanx(home, "profile", GANG_ID, "--json")
+    assert code == 1
+    assert "a profile was asked for, and it is queued" in json.loads(said)["error"]
+
+
+@pytest.mark.parametrize("command", ["hold", "requeue", "cancel", "show", "profile", "check"])
 def test_unknown_gang_is_refused(home: Path, ledger: Ledger, command: str) -> None:
-    why = [] if command == "show" else ["--why", "a slip"]
+    why = [] if command in ("show", "profile", "check") else ["--why", "a slip"]
     code, said = phalanx(home, command, "dag/run/never", *why, "--json")
     assert code == 1
     assert json.loads(said) == {
