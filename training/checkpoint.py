@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_model, save_file, save_model
 from torch import Tensor, nn
 
 from training.attempts import Claim
@@ -65,7 +65,7 @@ def save(state: TrainingState, world: World, claim: Claim | None, attempt: int, 
     prefix = f"attempt-{attempt}-"
     save_file({"rng": torch.get_rng_state()}, folder / f"{prefix}rank-{world.rank}.safetensors")
     if world.is_first:
-        save_file(state.model.state_dict(), folder / f"{prefix}model.safetensors")
+        save_model(state.model, str(folder / f"{prefix}model.safetensors"))  # shared weights once
         _save_optimizer(state.optimizer, folder / f"{prefix}optimizer.safetensors")
         losses = torch.tensor(state.losses, dtype=torch.float64)
         save_file({"losses": losses}, folder / f"{prefix}losses.safetensors")
@@ -121,7 +121,7 @@ def restore(state: TrainingState, found: Found, world: World, spec_digest: str) 
             "Submit a new run; it starts from scratch."
         )
     prefix = f"attempt-{content.attempt}-"
-    state.model.load_state_dict(_load(found.folder / f"{prefix}model.safetensors"))
+    load_model(state.model, str(found.folder / f"{prefix}model.safetensors"))
     _restore_optimizer(state.optimizer, found.folder / f"{prefix}optimizer.safetensors")
     state.losses[:] = _load(found.folder / f"{prefix}losses.safetensors")["losses"].tolist()
     state.reader.restore(content.reader_state)

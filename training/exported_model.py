@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -11,16 +10,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from training import model_folder
 from training.encoder import Encoder, Features
 from training.exit_codes import BadData
-from training.files import digest_of, sha256_of, sync, write_json
+from training.model_folder import CARD, SCHEMA
 from training.models.flights import FlightsModel
-
-SCHEMA = 1
-WEIGHTS, CARD, MANIFEST = "model.safetensors", "model.json", "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,50 +82,18 @@ def as_tensors(features: Features) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def export(folder: Path, card: ModelCard, weights: dict[str, Tensor]) -> str:
-    """Write a model, its manifest last. Equal models give equal bytes, so writing it twice changes nothing.
-
-    Returns:
-        The model's digest.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f".{WEIGHTS}.tmp"
-    save_file({name: weight.contiguous() for name, weight in sorted(weights.items())}, temporary)
-    sync(temporary)
-    temporary.replace(folder / WEIGHTS)
-    write_json(folder / CARD, card.to_json())
-    files = [
-        {"path": name, "bytes": (folder / name).stat().st_size, "sha256": sha256_of(folder / name)}
-        for name in (CARD, WEIGHTS)
-    ]
-    digest = digest_of(files)
-    write_json(folder / MANIFEST, {"schema": SCHEMA, "files": files, "digest": digest})
-    return digest
+    """Write a model; returns its digest."""
+    return model_folder.write(folder, card.to_json(), weights)
 
 
 def load(folder: Path, digest: str | None = None) -> ExportedModel:
     """Read a model and hold it against its manifest and, if given, the digest that it is known by.
 
     Raises:
-        BadData: something is missing, changed, or of a newer version; names the file.
+        BadData: something is missing, changed, or of a newer version, or it is no flights model; names the file.
     """
-    next_step = "Bring its files back, or name another model (phalanx models list)."
+    card, weights, found = model_folder.read(folder, digest)
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        files, schema = manifest["files"], manifest["schema"]
-        if schema > SCHEMA:
-            raise BadData(
-                f"model {folder}: schema {schema} is newer than {SCHEMA}, which this trainer reads. {next_step}"
-            )
-        found_digest = digest_of(files)
-        if digest not in (None, found_digest):
-            raise BadData(f"model {folder}: its digest is {found_digest}, asked for is {digest}. {next_step}")
-        for file in files:
-            found = sha256_of(folder / file["path"])
-            if found != file["sha256"]:
-                raise BadData(
-                    f"model file {folder / file['path']}: sha256 {found}, expected {file['sha256']}. {next_step}"
-                )
-        card = ModelCard.from_json(json.loads((folder / CARD).read_bytes()))
-        return ExportedModel(card, load_file(folder / WEIGHTS), found_digest)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadData(f"model {folder}: can't be read: {error!r}. {next_step}") from error
+        return ExportedModel(ModelCard.from_json(card), weights, found)
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadData(f"model {folder / CARD}: no card of a flights model: {error!r}. Name another model.") from error

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from training.exit_codes import BadSpec
 from training.recipes.flights_spec import FlightsSpec
+from training.recipes.language_model_spec import LanguageModelSpec
 from training.run_spec import SCHEMA_VERSION
 from training.spec_model import describe
 
-AnySpec = FlightsSpec
-_ANY: TypeAdapter[AnySpec] = TypeAdapter(AnySpec)
+AnySpec = FlightsSpec | LanguageModelSpec
+_ANY: TypeAdapter[AnySpec] = TypeAdapter(Annotated[AnySpec, Field(discriminator="recipe")])
 
 
 def load(path: Path) -> AnySpec:

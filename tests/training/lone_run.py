@@ -7,14 +7,14 @@ from pathlib import Path
 from training import spec_file
 from training.fault_injection import FaultInjection
 from training.loop import Run
-from training.recipes.flights_spec import FlightsSpec
+from training.spec_file import AnySpec
 from training.stop_request import StopRequest
 from training.world import World
 
 
 def run_alone(
     run_dir: Path,
-    spec: FlightsSpec,
+    spec: AnySpec,
     *,
     stop: StopRequest | None = None,
     fault: FaultInjection | None = None,
