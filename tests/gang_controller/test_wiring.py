@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from gang_backends.nvml import find_gpus
 from gang_controller import wiring
 from gang_ledgers.ledger import RequestRefused
 from gang_scheduler.resources import Resources
 from pool_settings import SettingsInvalid, read_text
 from tests.builders import a_claim, a_gang, a_node_record
+from tests.gang_backends.nvml.recorded_nvml import RecordedNvml
 from tests.ledger_steps import running
 
 
@@ -118,3 +120,29 @@ def test_importing_the_wiring_loads_neither_airflow_nor_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_gpus_of_this_host_are_counted_unless_the_settings_say_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = find_gpus(RecordedNvml("dgx-h100"))
+    monkeypatch.setattr(wiring, "find_gpus", lambda: gpus)
+    node = wiring.local_node().node
+    assert (node.capacity.gpus, node.gpu_model, node.gpu_memory_gib) == (8, "NVIDIA H100 80GB HBM3", 80.0)
+    monkeypatch.setattr(wiring, "find_gpus", tuple)
+    assert wiring.local_node().node.capacity.gpus == 0
+
+
+@pytest.mark.parametrize(("said", "seconds"), [(None, 900.0), ("0", 0.0), ("2.5", 150.0)])
+def test_warm_parents_stay_as_long_as_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, said: str | None, seconds: float
+) -> None:
+    monkeypatch.delenv("PHALANX_WARM_MINUTES", raising=False)
+    if said is not None:
+        monkeypatch.setenv("PHALANX_WARM_MINUTES", said)
+    assert wiring.warm_idle_s() == seconds
+
+
+@pytest.mark.parametrize("said", ["soon", "-1", "inf", "nan"])
+def test_what_is_no_time_is_refused(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    monkeypatch.setenv("PHALANX_WARM_MINUTES", said)
+    with pytest.raises(wiring.NotWired, match=f"PHALANX_WARM_MINUTES is '{said}'"):
+        wiring.warm_idle_s()
