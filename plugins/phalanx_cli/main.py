@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from phalanx_cli import config, down, gangs, models, nodes, pack, plan, pools, simulate, status, up
+from phalanx_cli import config, down, gangs, models, nodes, pack, plan, pools, run, simulate, status, up
 
 app = typer.Typer(
     name="phalanx",
@@ -23,6 +23,7 @@ app.add_typer(pools.app, name="pools")
 app.add_typer(config.app, name="config")
 app.command("plan")(plan.plan)
 app.command("pack")(pack.pack)
+app.command("run")(run.run)
 app.command("simulate")(simulate.simulate_trace)
 
 

@@ -90,10 +90,10 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def fail(error: Exception, as_json: bool) -> NoReturn:
-    """Report what went wrong, and exit with 1."""
+def fail(error: Exception, as_json: bool, code: int = 1) -> NoReturn:
+    """Report what went wrong, and exit with the code."""
     if as_json:
         print_json({"error": str(error), "kind": type(error).__name__})
     else:
         print(f"phalanx: {error}", file=sys.stderr, flush=True)
-    raise typer.Exit(1) from error
+    raise typer.Exit(code) from error
