@@ -87,10 +87,11 @@ class Run:
         state = TrainingState(recipe.model, recipe.build_optimizer(), self._reader(recipe.sample_count))
         torch.manual_seed(self.spec.seed * self.world.world_size + self.world.rank)  # each rank drops its own units
         os.environ.update(flight_recorder_environment(self.world.launch_dir))
-        join(self.world)
-        self._resume(state, recipe)
-        with self._open_page(state), self.watch:
-            self._train(state, recipe)
+        with self.watch:  # from here on, as joining has been seen to hang
+            join(self.world)
+            self._resume(state, recipe)
+            with self._open_page(state):
+                self._train(state, recipe)
         if self.claim is not None:
             self._finish(state, recipe)
         meet()
