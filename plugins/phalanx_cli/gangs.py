@@ -16,6 +16,8 @@ from gang_ledgers.ledger import GangHasEnded, GangRecord, HistoryRow, Ledger, Un
 from gang_scheduler.gang_state import HOLDS_CAPACITY, GangState
 from phalanx_cli.output import Home, Json, Who, Why, print_facts, print_json, print_table, say, who_asks
 from phalanx_cli.reading import reading
+from phalanx_cli.seen import seen_sentence
+from training import heartbeat
 from training.seeing.requests import MOST_STEPS, SeeingRequest, What
 
 app = typer.Typer(
@@ -71,6 +73,7 @@ def show(
                 "state": gang.state,
                 "step": _step(gang),
                 "why": _why(gang),
+                "seen": _seen(gang),
                 "held": gang.held_why if gang.is_held else None,
                 "run folder": gang.run_dir,
             }
@@ -193,6 +196,11 @@ def _why(gang: GangRecord) -> str | None:
     said = gang.verdict.sentence if gang.verdict else gang.wait_sentence
     held = f"held: {gang.held_why}" if gang.is_held and gang.held_why not in said else ""
     return "; ".join(filter(None, (said, held))) or None
+
+
+def _seen(gang: GangRecord) -> str | None:
+    beat = heartbeat.read(Path(gang.run_dir)) if gang.state is GangState.RUNNING else None
+    return seen_sentence(beat) or None if beat and beat.launch == gang.attempt else None
 
 
 def _document(gang: GangRecord) -> dict[str, Any]:

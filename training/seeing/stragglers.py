@@ -9,8 +9,6 @@ import torch.distributed as dist
 
 from training.collectives import peers
 
-SLOW = 1.2  # times the median
-
 
 def straggler_scores(seconds: Sequence[float]) -> list[float]:
     """Each rank's own working time over the median of all: 1 is like the others, 2 takes twice as long.
@@ -35,9 +33,3 @@ def gather_seconds(own: float) -> list[float]:
     with peers():
         dist.all_gather_object(everyone, own)
     return everyone
-
-
-def sentence(scores: Sequence[float]) -> str:
-    """Names the slow ranks for people; empty if there are none."""
-    slow = [f"rank {rank} ({score:.1f}x)" for rank, score in enumerate(scores) if score >= SLOW]
-    return f"slower than the others by {SLOW:.1f}x or more: {', '.join(slow)}" if slow else ""

@@ -12,8 +12,9 @@ from training.seeing.memory import memory_now
 from training.seeing.peak_flops import own_peak_flops, utilisation
 from training.seeing.profiling import Profiling
 from training.seeing.requests import NewRequests
+from training.seeing.slow_ranks import slow_ranks
 from training.seeing.step_clock import StepClock
-from training.seeing.stragglers import gather_seconds, sentence, straggler_scores
+from training.seeing.stragglers import gather_seconds, straggler_scores
 from training.world import World
 
 SCORES_EVERY_STEPS = 100
@@ -109,7 +110,7 @@ class Watch:
         now = self.clock.read()
         self._scores = straggler_scores(gather_seconds(now.own_seconds_since(self._scored_before)))
         self._scored_before = now
-        slow = sentence(self._scores)
+        slow = slow_ranks(self._scores)
         if slow and slow != self._told_slow:
-            self._say(slow)
+            self._say(f"slower than the others: {slow}")
         self._told_slow = slow

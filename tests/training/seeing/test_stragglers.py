@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from training.seeing.stragglers import gather_seconds, sentence, straggler_scores
+from training.seeing.slow_ranks import slow_ranks
+from training.seeing.stragglers import gather_seconds, straggler_scores
 
 
 @pytest.mark.parametrize(
@@ -17,8 +18,8 @@ def test_score_is_the_time_over_the_median(seconds: list[float], scores: list[fl
 
 
 def test_slow_ranks_are_named_when_there_are_any() -> None:
-    assert "rank 3 (3.0x)" in sentence([1.0, 1.0, 1.0, 3.0])
-    assert sentence([1.0, 1.1]) == ""
+    assert slow_ranks([1.0, 1.0, 1.5, 3.0]) == "rank 2 (1.5x), rank 3 (3.0x)"
+    assert slow_ranks([1.0, 1.1]) == ""
 
 
 def test_a_rank_alone_gathers_its_own() -> None:
