@@ -6,26 +6,25 @@ Tensors lie in safetensors files, which hold no code; a pickle from a shared fol
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_model, save_file, save_model
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from training.attempts import Claim
 from training.checkpoint_manifest import Commit, Found, commit, describe_file, folder_of, prune
 from training.collectives import from_first_rank, meet
 from training.exit_codes import BadData, Superseded
+from training.full_state import FullState, gather, put_back
 from training.reader import Reader
 from training.world import World
 
 KEPT = 3  # newest committed checkpoints
-LAYOUT = "replicated"  # every rank holds all of the model; rank 0 writes it
+_OF = "|"  # between a parameter's name and what the optimizer keeps of it
 
 
 @dataclass(slots=True)
@@ -64,9 +63,10 @@ def save(state: TrainingState, world: World, claim: Claim | None, attempt: int, 
     folder.mkdir(parents=True, exist_ok=True)
     prefix = f"attempt-{attempt}-"
     save_file({"rng": torch.get_rng_state()}, folder / f"{prefix}rank-{world.rank}.safetensors")
+    whole = gather(state.model, state.optimizer)
     if world.is_first:
-        save_model(state.model, str(folder / f"{prefix}model.safetensors"))  # shared weights once
-        _save_optimizer(state.optimizer, folder / f"{prefix}optimizer.safetensors")
+        save_file(whole.weights, folder / f"{prefix}model.safetensors")
+        _save_optimizer(whole, folder / f"{prefix}optimizer.safetensors")
         losses = torch.tensor(state.losses, dtype=torch.float64)
         save_file({"losses": losses}, folder / f"{prefix}losses.safetensors")
     meet()
@@ -89,7 +89,7 @@ def _commit(
         step=state.step,
         samples=state.reader.position,
         world_size=world.world_size,
-        layout=LAYOUT,
+        layout="whole",  # rank 0 writes all of it, whatever the layout that trains it
         files=tuple(describe_file(folder, name) for name in names),
         reader_state=state.reader.state(),
         gang_id=world.gang_id,
@@ -110,44 +110,40 @@ def restore(state: TrainingState, found: Found, world: World, spec_digest: str) 
     """Put a verified checkpoint's content into the state, and this rank's random numbers back.
 
     Raises:
-        BadData: it is another run's, or of another world size or layout.
+        BadData: it is another run's.
     """
     content = found.commit
-    here = (spec_digest, world.world_size, LAYOUT)
-    if (content.spec_digest, content.world_size, content.layout) != here:
+    if content.spec_digest != spec_digest:
         raise BadData(
-            f"checkpoint {found.folder}: it is of run spec {content.spec_digest[:12]}, {content.world_size} workers, "
-            f"layout {content.layout!r}; this run: {spec_digest[:12]}, {world.world_size} workers, layout {LAYOUT!r}. "
-            "Submit a new run; it starts from scratch."
+            f"checkpoint {found.folder}: it is of run spec {content.spec_digest[:12]}, this run's is "
+            f"{spec_digest[:12]}. Submit a new run; it starts from scratch."
         )
     prefix = f"attempt-{content.attempt}-"
-    load_model(state.model, str(found.folder / f"{prefix}model.safetensors"))
-    _restore_optimizer(state.optimizer, found.folder / f"{prefix}optimizer.safetensors")
+    weights = _load(found.folder / f"{prefix}model.safetensors")
+    put_back(_load_state(weights, found.folder / f"{prefix}optimizer.safetensors"), state.model, state.optimizer)
     state.losses[:] = _load(found.folder / f"{prefix}losses.safetensors")["losses"].tolist()
     state.reader.restore(content.reader_state)
-    torch.set_rng_state(_load(found.folder / f"{prefix}rank-{world.rank}.safetensors")["rng"])
+    if content.world_size == world.world_size:  # else each rank goes on with the numbers that it was seeded with
+        torch.set_rng_state(_load(found.folder / f"{prefix}rank-{world.rank}.safetensors")["rng"])
 
 
-def _save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
-    content = optimizer.state_dict()
-    tensors = {f"{number}.{name}": value for number, name, value in _entries(content["state"])}
-    save_file(tensors, path, metadata={"param_groups": json.dumps(content["param_groups"])})
+def _save_optimizer(whole: FullState, path: Path) -> None:
+    tensors = {
+        f"{name}{_OF}{kind}": torch.as_tensor(value).contiguous()
+        for name, values in whole.optimizer.items()
+        for kind, value in values.items()
+    }
+    save_file(tensors, path, metadata={"param_groups": json.dumps(whole.groups)})
 
 
-def _restore_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
-    state: dict[int, dict[str, Tensor]] = {}
+def _load_state(weights: dict[str, Tensor], path: Path) -> FullState:
+    optimizer: dict[str, dict[str, Tensor]] = {}
     with safe_open(path, framework="pt") as file:
         for key in file.keys():  # noqa: SIM118 - not a mapping
-            number, _, name = key.partition(".")
-            state.setdefault(int(number), {})[name] = file.get_tensor(key)
+            name, _, kind = key.partition(_OF)
+            optimizer.setdefault(name, {})[kind] = file.get_tensor(key)
         groups = json.loads(file.metadata()["param_groups"])
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
-
-
-def _entries(state: dict[int, dict[str, Any]]) -> Iterator[tuple[int, str, Tensor]]:
-    for number, values in state.items():
-        for name, value in values.items():
-            yield number, name, value
+    return FullState(weights, optimizer, groups)
 
 
 def _load(path: Path) -> dict[str, Tensor]:

@@ -15,11 +15,13 @@ from training.attempts import Claim
 from training.checkpoint import TrainingState, restore, save
 from training.checkpoint_manifest import Found
 from training.code_version import code_version
-from training.collectives import add_up, from_first_rank, join, meet, peers, replicated
+from training.collectives import add_up, from_first_rank, join, meet, peers
 from training.exit_codes import BadSpec, Interrupted, Superseded, TrainingEnd
 from training.fault_injection import FaultInjection
 from training.files import write_json
+from training.full_state import whole_weights
 from training.losses import LossPage
+from training.parallel.laid_out import LaidOut, lay_out
 from training.progress import Progress
 from training.reader import Reader
 from training.recipes.by_name import recipe_of
@@ -51,7 +53,7 @@ class Run:
 
     def __init__(self, world: World, spec: AnySpec, stop: StopRequest, fault: FaultInjection | None) -> None:
         self.world, self.spec, self.stop, self.fault = world, spec, stop, fault
-        self.spec_digest = spec.digest()
+        self.lineage = spec.lineage()
         self.claim: Claim | None = None
         self.progress: Progress | None = None
         self.page: LossPage | None = None
@@ -84,15 +86,18 @@ class Run:
                     f"warning: the run spec was made for training code {self.spec.code_version[:12]}; this is "
                     f"{code_version()[:12]}. The model's card names the latter."
                 )
-        state = TrainingState(recipe.model, recipe.build_optimizer(), self._reader(recipe.sample_count))
-        torch.manual_seed(self.spec.seed * self.world.world_size + self.world.rank)  # each rank drops its own units
         os.environ.update(flight_recorder_environment(self.world.launch_dir))
         with self.watch:  # from here on, as joining has been seen to hang
             join(self.world)
+            laid_out = lay_out(recipe.model, self.spec.layout, self.world)
+            state = TrainingState(
+                laid_out.module, recipe.build_optimizer(), self._reader(recipe.sample_count, laid_out)
+            )
+            # Each share of a batch drops its own units.
+            torch.manual_seed(self.spec.seed * laid_out.data_size + laid_out.data_rank)
             self._resume(state, recipe)
             with self._open_page(state):
-                self._train(state, recipe)
-        if self.claim is not None:
+                self._train(state, recipe, laid_out.trained)
             self._finish(state, recipe)
         meet()
 
@@ -101,9 +106,9 @@ class Run:
         """The last step that a checkpoint holds, for the outcome."""
         return self.committed_step
 
-    def _reader(self, sample_count: int) -> Reader:
+    def _reader(self, sample_count: int, laid_out: LaidOut) -> Reader:
         batch = self.spec.params.global_batch_size
-        return Reader(sample_count, batch, self.spec.seed, self.world.rank, self.world.world_size)
+        return Reader(sample_count, batch, self.spec.seed, laid_out.data_rank, laid_out.data_size)
 
     def _resume(self, state: TrainingState, recipe: Recipe) -> None:
         """Rank 0 finds the checkpoint; every rank restores its part of it."""
@@ -117,15 +122,14 @@ class Run:
         if found is None:
             self._say(f"attempt {self.attempt}: starts from {recipe.starts_from}")
             return
-        restore(state, found, self.world, self.spec_digest)
+        restore(state, found, self.world, self.lineage)
         is_own = found.folder.is_relative_to(self.world.run_dir)
         whose = f"attempt {found.commit.attempt}" if is_own else f"an earlier submission ({found.folder})"
         self._say(f"attempt {self.attempt}: resumed from step {state.step} of {whose}")
         if is_own:
             self._note_commit(state.step, found.commit.created_at)
 
-    def _train(self, state: TrainingState, recipe: Recipe) -> None:
-        model = replicated(state.model)
+    def _train(self, state: TrainingState, recipe: Recipe, model: nn.Module) -> None:
         if self.progress is not None:
             self.progress.start_clock(state.reader.position)
         self.watch.clock.skip()
@@ -189,12 +193,15 @@ class Run:
             self.progress.beat("checkpointing", state.step, state.reader.position, state.last_loss)
         self.watch.clock.skip()
         self.watch.alive()
-        at = save(state, self.world, self.claim, self.attempt, self.spec_digest)
+        at = save(state, self.world, self.claim, self.attempt, self.lineage)
         self.watch.clock.lap("checkpoint")
         self._note_commit(state.step, at)
 
     def _check_corruption(self, state: TrainingState, recipe: Recipe) -> None:
         """Every rank makes the same step; it changes nothing."""
+        if self.spec.layout.is_sharded:
+            self._say("corruption check: not made, since no two ranks of this layout compute the same")
+            return
         share = self.spec.params.global_batch_size // self.world.world_size
         inputs, targets = recipe.batch(torch.arange(min(recipe.sample_count, share)))
         report = check(state.model, lambda: recipe.loss_of(state.model(*inputs), targets))
@@ -226,11 +233,12 @@ class Run:
         return self.page or nullcontext()
 
     def _finish(self, state: TrainingState, recipe: Recipe) -> None:
-        assert self.claim is not None
-        assert self.progress is not None
+        weights = whole_weights(state.model)
+        if self.claim is None or self.progress is None:
+            return
         self.claim.check()
         folder = self.world.run_dir / "model"
-        digest = recipe.export(state.losses, folder)
+        digest = recipe.export(weights, state.losses, folder)
         result = {
             "schema": 1,
             "model_dir": str(folder),

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from training.files import digest_of
+from training.parallel.layout import Layout
 from training.spec_model import SpecModel
 
 SCHEMA_VERSION = 1
@@ -35,20 +36,30 @@ class RunSpec(SpecModel):
     workers: int = Field(2, ge=1, le=4096)
     checkpoint_every_steps: int = Field(50, ge=1)
     code_version: str = Field(min_length=1)
+    layout: Layout = Layout()
     params: RunParams
 
     @model_validator(mode="after")
     def _divides_evenly(self) -> Self:
-        if self.params.global_batch_size % self.workers:
+        readers = self.workers // self.layout.tensor if self.layout.replicate(self.workers) else 0
+        if self.params.global_batch_size % readers:
+            what = f"workers = {self.workers}" if self.layout.tensor == 1 else f"workers / layout.tensor = {readers}"
             raise ValueError(
-                f"params.global_batch_size = {self.params.global_batch_size} does not divide by workers = "
-                f"{self.workers}; every rank takes an equal share. Choose a multiple of {self.workers}"
+                f"params.global_batch_size = {self.params.global_batch_size} does not divide by {what}; every rank "
+                f"takes an equal share. Choose a multiple of {readers}"
             )
         return self
 
     def digest(self) -> str:
         """The sha256 of everything that determines the result: all fields but where files lie."""
         return digest_of(self.model_dump(mode="json", exclude=self.LOCATIONS))
+
+    def lineage(self) -> str:
+        """The sha256 of what a checkpoint must share with a run that goes on from it: how many ranks train, in which
+        layout, and how often they save may differ.
+        """
+        apart = {"workers": True, "layout": True, "checkpoint_every_steps": True}
+        return digest_of(self.model_dump(mode="json", exclude=self.LOCATIONS | apart))
 
     def to_json(self) -> str:
         """The page that `spec_file.load` reads."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention, silu
+from torch.utils.checkpoint import checkpoint
 
 ROTARY_BASE = 10_000.0  # Su et al., RoFormer, 2021
 
@@ -46,12 +47,14 @@ class Transformer(nn.Module):
     """Tokens, int64 [batch, length], to logits, [batch, length, vocab].
 
     A pipeline stage may lack the embedding, the head, or layers: their names stay what they are in the whole model.
+    With `recomputes` a layer's forward pass is made again in the backward pass instead of being kept.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
         """Weights are drawn from torch's generator as it is."""
         super().__init__()
         self.config = config
+        self.recomputes = False
         self.embedding: nn.Embedding | None = nn.Embedding(config.vocab, config.dim)
         self.layers = nn.ModuleDict({str(number): Layer(config) for number in range(config.layers)})
         self.norm: nn.RMSNorm | None = nn.RMSNorm(config.dim)
@@ -72,7 +75,8 @@ class Transformer(nn.Module):
         x = tokens if self.embedding is None else self.embedding(tokens)
         positions = rotary(x.shape[1], self.config.dim // self.config.heads, x.device)
         for layer in self.layers.values():
-            x = layer(x, *positions)
+            recomputes = self.recomputes and torch.is_grad_enabled()
+            x = checkpoint(layer, x, *positions, use_reentrant=False) if recomputes else layer(x, *positions)
         if self.norm is not None:
             x = self.norm(x)
         logits: Tensor = x if self.head is None else self.head(x)

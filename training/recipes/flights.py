@@ -60,7 +60,7 @@ class Flights:
     def loss_of(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return binary_cross_entropy_with_logits(outputs, targets)
 
-    def export(self, losses: list[float], folder: Path) -> str:
+    def export(self, weights: dict[str, Tensor], losses: list[float], folder: Path) -> str:
         """Write the finished model; returns its digest."""
         spec, samples = self._spec, self._samples
         last_epoch = losses[-max(1, len(samples) // spec.params.global_batch_size) :]
@@ -77,7 +77,7 @@ class Flights:
             warm_start_model_id=spec.warm_start.model_id if spec.warm_start else None,
             metrics={"final_loss": losses[-1], "last_epoch_loss": sum(last_epoch) / len(last_epoch)},
         )
-        return export(folder, card, self.model.state_dict())
+        return export(folder, card, weights)
 
 
 @dataclass(frozen=True, slots=True)

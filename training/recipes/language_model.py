@@ -85,11 +85,11 @@ class LanguageModel:
         """The mean over all tokens of the negative log likelihood, in nats."""
         return cross_entropy(outputs.flatten(0, 1), targets.flatten())
 
-    def export(self, losses: list[float], folder: Path) -> str:
+    def export(self, weights: dict[str, Tensor], losses: list[float], folder: Path) -> str:
         """Write the finished model, with its loss on documents that it has not seen; returns its digest."""
         spec = self._spec
         metrics = {"final_loss": losses[-1]}
-        validation_loss = self.validate()
+        validation_loss = self.validate(weights)
         if validation_loss is not None:
             metrics |= {"validation_loss": validation_loss, "validation_perplexity": math.exp(validation_loss)}
         card = {
@@ -102,19 +102,17 @@ class LanguageModel:
             "code_version": code_version(),
             "metrics": metrics,
         }
-        weights = self.model.state_dict()
-        if spec.params.tied_embeddings:
-            del weights["head.weight"]  # the embedding's
         return model_folder.write(folder, card, weights)
 
-    def validate(self) -> float | None:
-        """The mean loss over the first windows of the validation documents; None if they fill none."""
+    def validate(self, weights: dict[str, Tensor]) -> float | None:
+        """The mean loss of these weights over the first windows of the validation documents; None if they fill none."""
+        model = Transformer(self.config).eval()
+        model.load_state_dict(weights, strict=not self.config.is_tied)
         numbers = np.arange(min(len(self._validation), VALIDATED_AT_MOST))
-        self.model.eval()
         total, count = 0.0, 0
         with torch.no_grad():
             for part in np.array_split(numbers, math.ceil(len(numbers) / 16) or 1):
                 tokens = torch.from_numpy(self._validation.read(part))
-                total += float(self.loss_of(self.model(tokens[:, :-1]), tokens[:, 1:])) * len(part)
+                total += float(self.loss_of(model(tokens[:, :-1]), tokens[:, 1:])) * len(part)
                 count += len(part)
         return total / count if count else None

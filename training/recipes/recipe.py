@@ -50,6 +50,6 @@ class Recipe(Protocol):
         """The mean loss over the samples given, a scalar."""
         ...
 
-    def export(self, losses: list[float], folder: Path) -> str:
-        """Write the finished model; returns its digest."""
+    def export(self, weights: dict[str, Tensor], losses: list[float], folder: Path) -> str:
+        """Write the finished model, whose whole weights these are; returns its digest."""
         ...
