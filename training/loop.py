@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import nn
 
-from training import attempts, checkpoint_manifest, losses
+from training import attempts, checkpoint_manifest, losses, optimizers
 from training.attempts import Claim
 from training.checkpoint import TrainingState, restore, save
 from training.checkpoint_manifest import Found
@@ -172,6 +172,7 @@ class Run:
         state.optimizer.zero_grad()
         with peers():
             loss.backward()  # type: ignore[no-untyped-call]  # torch's
+            optimizers.clip(self.spec.optimizer, state.model.parameters())
         clock.lap("backward")
         state.optimizer.step()
         clock.lap("optimiser")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from training.files import digest_of
+from training.optimizer_spec import OptimizerSpec
 from training.parallel.layout import Layout
 from training.spec_model import SpecModel
 
@@ -37,6 +38,7 @@ class RunSpec(SpecModel):
     checkpoint_every_steps: int = Field(50, ge=1)
     code_version: str = Field(min_length=1)
     layout: Layout = Layout()
+    optimizer: OptimizerSpec = OptimizerSpec()
     params: RunParams
 
     @model_validator(mode="after")

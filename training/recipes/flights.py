@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from training import optimizers
 from training.code_version import code_version
 from training.data import read_flights
 from training.encoder import Encoder, Features
@@ -16,8 +17,9 @@ from training.exit_codes import BadSpec
 from training.exported_model import ExportedModel, ModelCard, as_tensors, export, load
 from training.models.flights import FlightsModel
 from training.recipes.flights_spec import FlightsSpec
-from training.recipes.learning_rate import warm_up_then_cosine
 from training.recipes.recipe import Batch
+
+BETAS = (0.9, 0.999)  # torch's own
 
 
 class Flights:
@@ -44,15 +46,15 @@ class Flights:
         self._peak_learning_rate = spec.params.learning_rate * factor
 
     def build_optimizer(self) -> torch.optim.Optimizer:
-        """AdamW; weights decay, offsets do not."""
+        """Weights decay, offsets do not."""
         params, named = self._spec.params, list(self.model.named_parameters())
         weights = [weight for name, weight in named if not name.endswith("bias")]
         offsets = [weight for name, weight in named if name.endswith("bias")]
         groups = [{"params": weights, "weight_decay": params.weight_decay}, {"params": offsets, "weight_decay": 0.0}]
-        return torch.optim.AdamW(groups, lr=params.learning_rate)
+        return optimizers.build(self._spec.optimizer, groups, params.learning_rate, BETAS)
 
     def learning_rate_at(self, step: int) -> float:
-        return warm_up_then_cosine(step, self.total_steps, self._peak_learning_rate)
+        return optimizers.learning_rate_at(self._spec.optimizer, step, self.total_steps, self._peak_learning_rate)
 
     def batch(self, indices: Tensor) -> Batch:
         return Batch(*self._samples.batch(indices))

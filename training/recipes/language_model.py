@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from training import model_folder
+from training import model_folder, optimizers
 from training.code_version import code_version
 from training.exit_codes import BadData
 from training.models.transformer import Transformer, TransformerConfig
 from training.recipes.language_model_spec import LanguageModelSpec
-from training.recipes.learning_rate import warm_up_then_cosine
 from training.recipes.recipe import Batch
 from training.token_shards import Windows, read_index
 
@@ -65,16 +64,18 @@ class LanguageModel:
         self.model = Transformer(self.config)
 
     def build_optimizer(self) -> torch.optim.Optimizer:
-        """AdamW; matrices decay, norms do not."""
+        """Matrices decay, norms do not."""
         params, weights = self._spec.params, list(self.model.parameters())
         groups = [
             {"params": [weight for weight in weights if weight.dim() >= 2], "weight_decay": params.weight_decay},
             {"params": [weight for weight in weights if weight.dim() < 2], "weight_decay": 0.0},
         ]
-        return torch.optim.AdamW(groups, lr=params.learning_rate, betas=BETAS)
+        return optimizers.build(self._spec.optimizer, groups, params.learning_rate, BETAS)
 
     def learning_rate_at(self, step: int) -> float:
-        return warm_up_then_cosine(step, self.total_steps, self._spec.params.learning_rate)
+        return optimizers.learning_rate_at(
+            self._spec.optimizer, step, self.total_steps, self._spec.params.learning_rate
+        )
 
     def batch(self, indices: Tensor) -> Batch:
         """Windows: inputs and, one token later, targets, int64 [n, sequence_length] both."""
