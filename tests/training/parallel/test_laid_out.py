@@ -46,7 +46,7 @@ ON_FOUR = {
 
 
 def losses_of(world: World, layout: Layout) -> list[float]:
-    """The global loss of each of a few steps, the later ones by a rule to which the gradients' size matters, clipped."""
+    """The global loss of each of a few steps; later ones by a rule to which the gradients' size matters, clipped."""
     torch.manual_seed(0)
     laid_out = lay_out(Transformer(SHAPE), layout, world)
     chance, losses = torch.Generator().manual_seed(3), []
