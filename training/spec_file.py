@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from training.exit_codes import BadSpec
 from training.recipes.flights_spec import FlightsSpec
@@ -15,7 +14,8 @@ from training.run_spec import SCHEMA_VERSION
 from training.spec_model import describe
 
 AnySpec = FlightsSpec | LanguageModelSpec
-_ANY: TypeAdapter[AnySpec] = TypeAdapter(Annotated[AnySpec, Field(discriminator="recipe")])
+NEXT_STEP = "What is allowed stands in docs/training.md. Correct it where the run was asked for, and submit again."
+OF_RECIPE: dict[str, type[AnySpec]] = {"flights": FlightsSpec, "language_model": LanguageModelSpec}
 
 
 def load(path: Path) -> AnySpec:
@@ -34,10 +34,11 @@ def load(path: Path) -> AnySpec:
             f"run spec {path}: schema_version = {version} is newer than {SCHEMA_VERSION}, the newest that this trainer "
             "knows (training/run_spec.py). Run it with a newer trainer."
         )
+    recipe = content.get("recipe") if isinstance(content, dict) else None
+    if not isinstance(recipe, str) or recipe not in OF_RECIPE:
+        known = ", ".join(map(repr, OF_RECIPE))
+        raise BadSpec(f"run spec {path}: recipe = {recipe!r}: there are {known}. {NEXT_STEP}")
     try:
-        return _ANY.validate_python(content)
+        return OF_RECIPE[recipe].model_validate(content)
     except ValidationError as error:
-        raise BadSpec(
-            f"run spec {path}: {describe(error)} What is allowed stands in docs/training.md. Correct it where the "
-            "run was asked for, and submit again."
-        ) from error
+        raise BadSpec(f"run spec {path}: {describe(error)} {NEXT_STEP}") from error

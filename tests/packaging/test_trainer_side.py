@@ -31,7 +31,7 @@ NOT_THERE = (
     r"airflow|airflow_.*|gang_.*|operators|dags|cluster_view|phalanx_cli|model_registry|pool_settings|embedded_stack"
 )
 # Read by operators and supervisors, which have no torch (docs/contracts.md, "Training process").
-LIGHT = ("run_spec", "world", "checkpoint_manifest", "heartbeat", "exit_codes")
+LIGHT = ("run_spec", "spec_file", "optimizer_spec", "world", "checkpoint_manifest", "heartbeat", "exit_codes")
 
 
 def modules(package: Path) -> list[str]:
