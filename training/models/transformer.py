@@ -46,7 +46,6 @@ class TransformerConfig:
 class Transformer(nn.Module):
     """Tokens, int64 [batch, length], to logits, [batch, length, vocab].
 
-    A pipeline stage may lack the embedding, the head, or layers: their names stay what they are in the whole model.
     With `recomputes` a layer's forward pass is made again in the backward pass instead of being kept.
     """
 
@@ -55,10 +54,10 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.recomputes = False
-        self.embedding: nn.Embedding | None = nn.Embedding(config.vocab, config.dim)
+        self.embedding = nn.Embedding(config.vocab, config.dim)
         self.layers = nn.ModuleDict({str(number): Layer(config) for number in range(config.layers)})
-        self.norm: nn.RMSNorm | None = nn.RMSNorm(config.dim)
-        self.head: nn.Linear | None = nn.Linear(config.dim, config.vocab, bias=False)
+        self.norm = nn.RMSNorm(config.dim)
+        self.head = nn.Linear(config.dim, config.vocab, bias=False)
         self._initialise()
         if config.is_tied:
             self.head.weight = self.embedding.weight
@@ -71,15 +70,13 @@ class Transformer(nn.Module):
                 nn.init.normal_(weight, std=0.02 / math.sqrt(2 * self.config.layers) if is_added else 0.02)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits of each next token; a stage takes and gives [batch, length, dim] where it is not the first or last."""
-        x = tokens if self.embedding is None else self.embedding(tokens)
+        """Logits of each next token."""
+        x = self.embedding(tokens)
         positions = rotary(x.shape[1], self.config.dim // self.config.heads, x.device)
         for layer in self.layers.values():
             recomputes = self.recomputes and torch.is_grad_enabled()
             x = checkpoint(layer, x, *positions, use_reentrant=False) if recomputes else layer(x, *positions)
-        if self.norm is not None:
-            x = self.norm(x)
-        logits: Tensor = x if self.head is None else self.head(x)
+        logits: Tensor = self.head(self.norm(x))
         return logits
 
 

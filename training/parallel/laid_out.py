@@ -49,9 +49,8 @@ def lay_out(model: nn.Module, layout: Layout, world: World) -> LaidOut:
     if not dist.is_initialized():
         raise BadSpec(f"run spec: layout {layout} needs more than this one process. Launch it under torchrun.")
     transformer = _transformer(model, f"layout {layout}")
-    mesh = init_device_mesh(
-        _device(), (copies, layout.shard, layout.tensor), mesh_dim_names=("replicate", "shard", "tensor")
-    )
+    degrees = copies, layout.shard, layout.tensor
+    mesh = init_device_mesh("cpu", degrees, mesh_dim_names=("replicate", "shard", "tensor"))
     with peers():
         if layout.tensor > 1:
             _split_products(transformer, mesh["tensor"], layout)
@@ -67,11 +66,6 @@ def _transformer(model: nn.Module, asked: str) -> Transformer:
             "layout out."
         )
     return model
-
-
-def _device() -> str:
-    accelerator = torch.accelerator.current_accelerator()
-    return "cpu" if accelerator is None else accelerator.type
 
 
 def _split_products(model: Transformer, mesh: DeviceMesh, layout: Layout) -> None:
