@@ -102,7 +102,7 @@ def _commit(
         commit(claim, folder, content)
     except Superseded as error:
         return "", str(error)
-    prune(world.run_dir, KEPT)
+    prune(world.run_dir, KEPT, state.step)
     return content.created_at, ""
 
 

@@ -151,9 +151,13 @@ def find(run_dirs: Iterable[Path]) -> Found | None:
     return None
 
 
-def prune(run_dir: Path, keep: int) -> None:
-    """Remove all but the newest `keep` committed checkpoints, and what never got committed before them."""
-    kept = committed(run_dir)[:keep]
+def prune(run_dir: Path, keep: int, step: int) -> None:
+    """Remove all but the newest `keep` committed checkpoints up to `step`, and what never got committed before them.
+
+    `step` is that of the one just committed: what lies beyond it was passed over as torn, and must not count.
+    """
+    newest = folder_of(run_dir, step)
+    kept = [folder for folder in committed(run_dir) if folder <= newest][:keep]
     if not kept:
         return
     for folder in sorted((run_dir / FOLDER).glob("step-*")):

@@ -110,13 +110,27 @@ def test_the_newest_committed_are_kept_and_what_was_never_committed_goes(tmp_pat
         make_checkpoint(tmp_path, step)
     for step in (5, 35, 45):
         folder_of(tmp_path, step).mkdir()
-    prune(tmp_path, keep=2)
+    prune(tmp_path, keep=2, step=40)
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
         "step-00000030",
         "step-00000040",
         "step-00000045",  # may be in the making
     ]
     verify(folder_of(tmp_path, 30))
+
+
+def test_torn_checkpoints_beyond_it_do_not_count_when_a_run_went_on_from_an_older_one(tmp_path: Path) -> None:
+    for step in (10, 20, 30, 40, 50):
+        make_checkpoint(tmp_path, step)
+    for step in (30, 40, 50):
+        (folder_of(tmp_path, step) / "model.safetensors").write_bytes(b"torn")
+    make_checkpoint(tmp_path, 25)  # what the attempt that went on from 20 commits next
+    prune(tmp_path, keep=2, step=25)
+    found = find([tmp_path])
+    assert found is not None
+    assert found.commit.step == 25
+    verify(folder_of(tmp_path, 20))
+    assert not folder_of(tmp_path, 10).exists()
 
 
 def damage(path: Path, share: float, how: int) -> None:
