@@ -6,16 +6,19 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from heapq import nsmallest
+from itertools import chain
+from operator import itemgetter
 
 from gang_scheduler.actions import Action, Admit, AskStop, StopReason, Wait, WaitReason
-from gang_scheduler.board import Board, Key, held
+from gang_scheduler.board import Board, held
 from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.decide import decide
 from gang_scheduler.decisions import Admission, Decisions, Obstacle, Stop
 from gang_scheduler.devices import milli
 from gang_scheduler.entry import Entry
 from gang_scheduler.fit import Fitter, lacks_storage
-from gang_scheduler.gang import AttemptKey, GangRequest
+from gang_scheduler.gang import AttemptKey, GangRequest, Key
+from gang_scheduler.kept_board import KeptBoard
 from gang_scheduler.node import NodeState, NodeView
 from gang_scheduler.pool import PoolView
 from gang_scheduler.resources import Resources
@@ -24,6 +27,7 @@ from gang_scheduler.waits import WaitWriter, workers
 
 # A supervisor is a fresh Python process: seconds on an idle machine, far longer on one that is building something.
 START_WITHIN = timedelta(seconds=120)
+_BOARD = KeptBoard()
 TOLD_ANEW = 20  # so many at the front of the line are told whenever the words change
 
 
@@ -35,19 +39,15 @@ def admit(waiting: Sequence[GangView], snapshot: Snapshot, decided: Iterable[Att
         snapshot: the moment.
         decided: gangs about whom something else is decided already; they are neither admitted nor stopped.
     """
-    views = {(view.request.gang_id, view.submission): view for view in waiting}
-    aside = [
-        (view.request.gang_id, view.submission)
-        for view in snapshot.gangs
-        if not view.holds_capacity and (view.request.gang_id, view.submission) not in views
-    ]
-    board = Board.of(snapshot, without=aside)
-    decisions = decide(board, held_back(views, snapshot))
+    views = {view.gang_key: view for view in waiting}
+    aside = [view.gang_key for view in snapshot.gangs if not view.holds_capacity and view.gang_key not in views]
     settled = frozenset(decided)
-    actions: list[Action] = [_grant(admission) for admission in decisions.admitted]
-    actions += [_stop(stop) for stop in decisions.stopped if stop.entry.key not in settled]
-    admitted = {action.key.gang_id for action in actions if isinstance(action, Admit)}
-    return (*actions, *_waits(board, decisions, views, admitted))
+    with _BOARD.of(snapshot, without=aside) as board:
+        decisions = decide(board, held_back(views, snapshot))
+        actions: list[Action] = [_grant(admission) for admission in decisions.admitted]
+        actions += [_stop(stop) for stop in decisions.stopped if stop.entry.key not in settled]
+        admitted = {action.key.gang_id for action in actions if isinstance(action, Admit)}
+        return (*actions, *_waits(board, decisions, views, admitted))
 
 
 def _waits(board: Board, decisions: Decisions, views: Mapping[Key, GangView], admitted: Container[str]) -> list[Wait]:
@@ -56,7 +56,8 @@ def _waits(board: Board, decisions: Decisions, views: Mapping[Key, GangView], ad
     The words name what is free at the moment; told to everybody, each end of a gang would rewrite thousands of rows.
     """
     writer, waits = WaitWriter(board), []
-    front = {entry.key for entry in nsmallest(TOLD_ANEW, board.entries.values(), key=lambda entry: entry.place_in_line)}
+    fronts = chain.from_iterable(line[:TOLD_ANEW] for line in board.lines.values())
+    front = {entry.key for _, entry in nsmallest(TOLD_ANEW, fronts, key=itemgetter(0))}
     for key, entry in sorted(board.entries.items()):
         obstacle = decisions.obstacle_of(entry)
         if obstacle is None or key[0] in admitted:
@@ -74,13 +75,14 @@ def held_back(views: Mapping[Key, GangView], snapshot: Snapshot) -> dict[Key, Ob
     """Those that can't be admitted now for a reason of their own, so that nobody waits behind them."""
     first: dict[str, int] = {}
     for view in snapshot.gangs:
-        gang_id = view.request.gang_id
-        first[gang_id] = min(view.submission, first.get(gang_id, view.submission))
+        gang_id, submission = view.gang_key
+        first[gang_id] = min(submission, first.get(gang_id, submission))
     found: dict[Key, Obstacle] = {}
     for key, view in views.items():
-        obstacle = _own_obstacle(view, first[key[0]], snapshot)
-        if obstacle is not None:
-            found[key] = obstacle
+        if first[key[0]] < view.submission or view.is_held or view.not_before is not None:
+            obstacle = _own_obstacle(view, first[key[0]], snapshot)
+            if obstacle is not None:
+                found[key] = obstacle
     return found
 
 

@@ -25,7 +25,7 @@ class Ageing:
 
     def add(self, entry: Entry) -> list[Entry]:
         """The gang has waited too long; returns those whose mark has changed by that."""
-        key = entry.key.gang_id, entry.key.submission
+        key = entry.gang_key
         if key in self._entries:
             return []
         self._entries[key] = entry
@@ -34,7 +34,7 @@ class Ageing:
 
     def drop(self, entry: Entry) -> list[Entry]:
         """The gang is over; returns those whose mark has changed by that."""
-        if self._entries.pop((entry.key.gang_id, entry.key.submission), None) is None:
+        if self._entries.pop(entry.gang_key, None) is None:
             return []
         return self._mark(_group_of(entry))
 

@@ -16,7 +16,7 @@ from operator import attrgetter
 from gang_scheduler.ageing import Ageing
 from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.entry import Entry
-from gang_scheduler.gang import NO_WISHES, Kind, Placement
+from gang_scheduler.gang import NO_WISHES, GangRequest, Key, Kind, Placement
 from gang_scheduler.gang_queue import QueueView
 from gang_scheduler.node import NodeView
 from gang_scheduler.policy import DEFAULT_POLICY, Policy
@@ -24,8 +24,6 @@ from gang_scheduler.pool import PoolView
 from gang_scheduler.quota_book import QuotaBook
 from gang_scheduler.resources import Amounts, Resources
 from gang_scheduler.snapshot import GangView, Snapshot
-
-Key = tuple[str, int]  # gang id, submission
 
 
 class Board:
@@ -71,31 +69,45 @@ class Board:
         entries = [Entry.of(view, board.now_s) for view in views]
         if board._ages_after_s < inf:
             board._take_in_aged(views, entries, aside)
+        board._load(entry for entry in entries if entry.placement is not None)
         for view, entry in zip(views, entries, strict=True):
             board._take_in(view, entry, aside)
         for line in board.lines.values():
             line.sort(key=_place)
         if board._ages_after_s < inf:
-            held = {(view.request.gang_id, view.submission) for view in views if view.is_held}
+            held = {view.gang_key for view in views if view.is_held}
             board._ages_at = [(board._age_s(entry), key) for key, entry in board.entries.items() if key not in held]
             heapify(board._ages_at)
         return board
 
     def _take_in_aged(self, views: Iterable[GangView], entries: Iterable[Entry], aside: Container[Key]) -> None:
         for view, entry in zip(views, entries, strict=True):
-            is_in = view.holds_capacity or (view.request.gang_id, view.submission) not in aside
+            is_in = view.holds_capacity or view.gang_key not in aside
             if is_in and not view.is_held and entry.waited_s(self.now_s) >= self._ages_after_s:
                 self._ageing.add(entry)
 
     def _take_in(self, view: GangView, entry: Entry, aside: Container[Key]) -> None:
-        key = view.request.gang_id, view.submission
+        key = view.gang_key
         self.submissions.setdefault(key[0], []).append(key[1])
-        if view.holds_capacity:
-            if entry.placement is not None:
-                self._hold(key, entry, entry.placement)
-        elif key not in aside:
+        if not view.holds_capacity and key not in aside:
+            entry.line_up(self.now_s, self.policy)
             self._note(key, entry)
             self.lines.setdefault(entry.queue, []).append((entry.place_in_line, entry))
+
+    def _load(self, holders: Iterable[Entry]) -> None:
+        """They hold their placements in pools that are still empty."""
+        by_pool: dict[str, list[tuple[GangRequest, Placement]]] = {}
+        for entry in holders:
+            assert entry.placement is not None
+            by_pool.setdefault(entry.placement.pool, []).append((entry.request, entry.placement))
+            self._count_holder(entry, entry.placement, 1)
+        for name in by_pool.keys() & self.pools.keys():
+            self.pools[name].load(by_pool[name])
+        for entry in self.holding.values():
+            assert entry.placement is not None
+            pool = self.pools.get(entry.placement.pool)
+            if pool is not None:
+                entry.compute = pool.compute_of(entry.placement)
 
     @property
     def now(self) -> datetime:
@@ -106,40 +118,63 @@ class Board:
 
     def add(self, entry: Entry) -> None:
         """A gang is asked for, or waits again."""
-        key = entry.key.gang_id, entry.key.submission
+        key = entry.gang_key
         self.submissions.setdefault(key[0], []).append(key[1])
         entry.is_aged = False
         self._wait(key, entry)
 
     def place(self, entry: Entry, placement: Placement) -> None:
         """A gang that waits starts to hold its placement, now; `overhead_s` is the caller's to set."""
-        key = entry.key.gang_id, entry.key.submission
+        key = entry.gang_key
         self._leave_line(key, entry)
         entry.queued_s += self.now_s - entry.waits_since_s
         entry.started_s = self.now_s
         entry.placement = placement
-        self._hold(key, entry, placement)
+        self._hold(entry, placement)
         if entry.queued_s >= self._ages_after_s:
             self._line_up_anew(self._ageing.add(entry))
 
     def displace(self, entry: Entry, *, was_asked: bool = True) -> None:
         """A gang stops holding its placement, on request or not, and waits again; what it ran is kept as attained."""
-        key = entry.key.gang_id, entry.key.submission
+        key = entry.gang_key
         entry.attained_s += entry.ran_s(self.now_s)
         entry.stopped_before += was_asked
-        self._free(key, entry)
+        self._free(entry)
         entry.waits_since_s = self.now_s
         self._wait(key, entry)
 
     def drop(self, entry: Entry) -> None:
         """A gang is over."""
-        key = entry.key.gang_id, entry.key.submission
+        key = entry.gang_key
         if entry.placement is not None:
-            self._free(key, entry)
+            self._free(entry)
         else:
             self._leave_line(key, entry)
-        self.submissions[key[0]].remove(key[1])
+        self._forget(key)
         self._line_up_anew(self._ageing.drop(entry))
+
+    def _forget(self, key: Key) -> None:
+        numbers = self.submissions[key[0]]
+        numbers.remove(key[1])
+        if not numbers:
+            del self.submissions[key[0]]
+
+    def take_in(self, view: GangView, *, is_aside: bool) -> None:
+        """A gang of a snapshot has come, or has changed and was taken out before; nobody ages here."""
+        entry = Entry.of(view, self.now_s)
+        self.submissions.setdefault(view.gang_key[0], []).append(view.submission)
+        if entry.placement is not None:
+            self._hold(entry, entry.placement)
+        elif not view.holds_capacity and not is_aside:
+            self._wait(view.gang_key, entry)
+
+    def take_out(self, key: Key) -> None:
+        """The gang is gone, or is about to be taken in anew."""
+        entry = self.holding.get(key) or self.entries.get(key)
+        if entry is not None:
+            self.drop(entry)
+        else:
+            self._forget(key)
 
     def age(self) -> None:
         """Move those forward that have waited long enough by now."""
@@ -151,7 +186,7 @@ class Board:
 
     def _line_up_anew(self, changed: Iterable[Entry]) -> None:
         for entry in changed:
-            key = entry.key.gang_id, entry.key.submission
+            key = entry.gang_key
             if key in self.entries:
                 self._leave_line(key, entry)
                 self._wait(key, entry)
@@ -169,6 +204,7 @@ class Board:
     # --- keeping
 
     def _wait(self, key: Key, entry: Entry) -> None:
+        entry.line_up(self.now_s, self.policy)
         self._note(key, entry)
         insort(self.lines.setdefault(entry.queue, []), (entry.place_in_line, entry), key=_place)
         if self._ages_after_s < inf:
@@ -177,16 +213,6 @@ class Board:
     def _note(self, key: Key, entry: Entry) -> None:
         """Everything about one that waits but its place in the line, and in the order of ageing."""
         self.entries[key] = entry
-        rank = entry.rank(self.now_s, self.policy)
-        request = entry.request
-        entry.place_in_line = (
-            -request.gang_priority,
-            not entry.is_aged,
-            request.harvests,
-            rank,
-            entry.submitted_s,
-            *key,
-        )
         self.waiting_of[entry.kind] = self.waiting_of.get(entry.kind, 0) + 1
         self.related += _is_related(entry)
 
@@ -202,30 +228,33 @@ class Board:
         if not self.waiting_of[entry.kind]:
             del self.waiting_of[entry.kind]
 
-    def _hold(self, key: Key, entry: Entry, placement: Placement) -> None:
-        self.holding[key] = entry
-        priority = entry.request.gang_priority
-        self.held_priorities[priority] = self.held_priorities.get(priority, 0) + 1
-        self._harvesters += entry.request.harvests_cpus
+    def _hold(self, entry: Entry, placement: Placement) -> None:
+        self._count_holder(entry, placement, 1)
         pool = self.pools.get(placement.pool)
         if pool is not None:
             pool.move_gang(entry.request, placement, -1)
             entry.compute = pool.compute_of(placement)
-        self.quotas.charge(entry.queue, placement.pool, held_amounts(entry, placement), 1)
 
-    def _free(self, key: Key, entry: Entry) -> None:
-        placement = entry.placement
-        assert placement is not None
-        del self.holding[key]
+    def _count_holder(self, entry: Entry, placement: Placement, sign: int) -> None:
+        """All that is counted of who holds capacity, but the capacity itself."""
+        if sign > 0:
+            self.holding[entry.gang_key] = entry
+        else:
+            del self.holding[entry.gang_key]
         priority = entry.request.gang_priority
-        self.held_priorities[priority] -= 1
-        self._harvesters -= entry.request.harvests_cpus
+        self.held_priorities[priority] = self.held_priorities.get(priority, 0) + sign
         if not self.held_priorities[priority]:
             del self.held_priorities[priority]
+        self._harvesters += sign * entry.request.harvests_cpus
+        self.quotas.charge(entry.queue, placement.pool, held_amounts(entry, placement), sign)
+
+    def _free(self, entry: Entry) -> None:
+        placement = entry.placement
+        assert placement is not None
+        self._count_holder(entry, placement, -1)
         pool = self.pools.get(placement.pool)
         if pool is not None:
             pool.move_gang(entry.request, placement, 1)
-        self.quotas.charge(entry.queue, placement.pool, held_amounts(entry, placement), -1)
         entry.placement = None
         entry.stops = False
         entry.compute = 1.0

@@ -9,8 +9,7 @@ changes, not what exists.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
-from itertools import pairwise
+from itertools import compress, pairwise
 
 from gang_scheduler.devices import Devices, split
 from gang_scheduler.gang import GangRequest, Placement
@@ -78,6 +77,7 @@ class PoolCapacity:
         self._out_of_use = [number for number, is_usable in enumerate(self.is_usable) if not is_usable]
         self._sizes = {node.capacity for node in self.nodes}
         self._computes = list({node.compute for node in self.nodes})
+        self._empty: list[PoolCapacity] = []  # one, when first asked for
         self._clear()
 
     def _clear(self) -> None:
@@ -97,6 +97,8 @@ class PoolCapacity:
 
     def copy(self) -> PoolCapacity:
         """An independent copy, e.g. of how things will be at another time."""
+        if not self._buckets:  # before several copies each sort their own
+            self._sort_into_buckets()
         other = object.__new__(PoolCapacity)
         other.__dict__.update(self.__dict__)
         for name in ("_cpus", "_memory", "_scratch", "_gpus", "_holders", "_buckets"):
@@ -106,13 +108,16 @@ class PoolCapacity:
         other._tables = {each: table.copy() for each, table in self._tables.items()}
         return other
 
-    @cached_property
+    @property
     def empty(self) -> PoolCapacity:
-        """The same pool with nobody in it; for asking only."""
-        other = object.__new__(PoolCapacity)
-        other.__dict__.update(self.__dict__)
-        other._clear()
-        return other
+        """The same pool with nobody in it, of which a pool and its copies have one; for asking only."""
+        if not self._empty:
+            other = object.__new__(PoolCapacity)
+            other.__dict__.update(self.__dict__)
+            other._clear()
+            other._empty = []  # itself in it would be a cycle, which outlives the pass
+            self._empty.append(other)
+        return self._empty[0]
 
     # --- asking
 
@@ -134,15 +139,23 @@ class PoolCapacity:
                 yield found
 
     def _sort_into_buckets(self) -> None:
-        in_bucket = [self._bucket(number) for number in range(len(self.nodes))]
-        self._buckets = {bucket: as_bits([other == bucket for other in in_bucket]) for bucket in set(in_bucket)}
+        buckets: dict[int, int] = {}
+        for number, bucket in enumerate(map(self._bucket, range(len(self.nodes)))):
+            buckets[bucket] = buckets.get(bucket, 0) | 1 << number
+        self._buckets = buckets
 
     def free(self) -> Resources:
         """What the usable nodes have free together."""
-        total = Resources()
-        for number, ok in enumerate(self.is_usable):
-            if ok:
-                total = total + self.free_of(number)
+        total = Resources(
+            sum(compress(self._cpus, self.is_usable)),
+            sum(compress(self._memory, self.is_usable)),
+            sum(compress(self._gpus, self.is_usable)),
+            sum(compress(self._scratch, self.is_usable)),
+        )
+        for number in self._devices.keys() | self._mig.keys():
+            if self.is_usable[number]:
+                free = self.free_of(number)
+                total = total + Resources(gpu_share=free.gpu_share, mig=free.mig)
         return total
 
     def free_of(self, number: int) -> Resources:
@@ -219,7 +232,7 @@ class PoolCapacity:
 
     def _move(self, number: int, each: Resources, workers: int, devices: tuple[int, ...], sign: int) -> tuple[int, ...]:
         change = sign * workers
-        before = self._bucket(number) if self._buckets else 0
+        before = self._bucket(number) if self._buckets else -1
         self._cpus[number] += change * each.cpus
         self._memory[number] += change * each.memory_gib
         self._scratch[number] += change * each.scratch_gib
@@ -230,12 +243,13 @@ class PoolCapacity:
             counts = self._mig.setdefault(number, {})
             counts[profile] = counts.get(profile, 0) + change * count
         self._count_holders(number, -change)
-        after = self._bucket(number) if self._buckets else 0
-        if after != before:
-            bit = 1 << number
-            self._buckets[before] &= ~bit
-            self._buckets[after] = self._buckets.get(after, 0) | bit
-        if self.is_usable[number]:
+        if before >= 0:
+            after = self._bucket(number)
+            if after != before:
+                bit = 1 << number
+                self._buckets[before] &= ~bit
+                self._buckets[after] = self._buckets.get(after, 0) | bit
+        if self._tables and self.is_usable[number]:
             for asked, table in self._tables.items():
                 table.update(number, self._slots(asked, number), self.domain_of)
         return devices
@@ -263,13 +277,33 @@ class PoolCapacity:
         """By how much the power in use grows when these nodes are used."""
         return sum(self.nodes[number].watts for number in set(numbers) if not self._holders[number])
 
+    def load(self, gangs: Iterable[tuple[GangRequest, Placement]]) -> None:
+        """Let each gang hold its placement: as `move_gang`, where nothing was asked yet and so no table is kept up."""
+        index, cpus, memory, scratch, gpus = self.index, self._cpus, self._memory, self._scratch, self._gpus
+        for request, placement in gangs:
+            each_of = request.each
+            for placed in placement.workers:
+                number, each, workers = index.get(placed.node), each_of[placed.group], placed.workers
+                if number is None:
+                    continue
+                if each.gpu_share or each.mig:
+                    self._move(number, each, workers, placed.devices, -1)
+                    continue
+                cpus[number] -= workers * each.cpus
+                memory[number] -= workers * each.memory_gib
+                scratch[number] -= workers * each.scratch_gib
+                gpus[number] -= workers * each.gpus
+                self._count_holders(number, workers)
+            self.storage_gib -= request.storage_gib
+            self.storage_gbps -= request.storage_gbps
+
     def move_gang(self, request: GangRequest, placement: Placement, sign: int) -> None:
         """Let a gang hold (-1) or free (1) its placement; nodes that are not known any more are passed over."""
-        each = request.each
+        index, each_of = self.index, request.each
         for placed in placement.workers:
-            number = self.index.get(placed.node)
+            number = index.get(placed.node)
             if number is not None:
-                self._move(number, each[placed.group], placed.workers, placed.devices, sign)
+                self._move(number, each_of[placed.group], placed.workers, placed.devices, sign)
         self.storage_gib += sign * request.storage_gib
         self.storage_gbps += sign * request.storage_gbps
 

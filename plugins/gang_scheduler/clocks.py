@@ -42,6 +42,22 @@ def spent(view: GangView, clock: Clock, now: datetime) -> timedelta:
     return before + (max(now - view.state_since, timedelta()) if is_running else timedelta())
 
 
+def limit_at(view: GangView, now: datetime) -> datetime | None:
+    """When the limit on the clock that runs now will be reached; None if it has none."""
+    limit = _limit(view)
+    return None if limit is None else now + (limit - spent(view, CLOCK_OF[view.state], now))
+
+
+def _limit(view: GangView) -> timedelta | None:
+    limits = view.request.limits
+    return {
+        Clock.QUEUED: limits.queued,
+        Clock.STARTING: limits.starting,
+        Clock.RUNNING: limits.running,
+        Clock.RECOVERING: limits.recovering,
+    }[CLOCK_OF[view.state]]
+
+
 def advance(
     spent_before: dict[Clock, timedelta], state: GangState, since: datetime, until: datetime
 ) -> dict[Clock, timedelta]:
@@ -56,13 +72,7 @@ def limit_reached(view: GangView, now: datetime) -> Verdict | None:
     """The verdict of the limit on the clock that runs now, if it is reached; a stopping attempt has its grace."""
     if view.state is GangState.STOPPING:
         return None
-    clock = CLOCK_OF[view.state]
-    limit = {
-        Clock.QUEUED: view.request.limits.queued,
-        Clock.STARTING: view.request.limits.starting,
-        Clock.RUNNING: view.request.limits.running,
-        Clock.RECOVERING: view.request.limits.recovering,
-    }[clock]
+    clock, limit = CLOCK_OF[view.state], _limit(view)
     if limit is None or spent(view, clock, now) < limit:
         return None
     what = f"attempt {view.attempt}" if clock is Clock.STARTING else f"gang '{view.request.gang_id}'"

@@ -7,12 +7,12 @@ from functools import cached_property
 from itertools import chain
 
 from gang_scheduler.actions import StopReason, WaitReason
-from gang_scheduler.board import Board, Key, held_amounts
+from gang_scheduler.board import Board, held_amounts
 from gang_scheduler.cost import pools_by_cost
 from gang_scheduler.decisions import Admission, Decisions, Obstacle, Stop
 from gang_scheduler.entry import Entry
 from gang_scheduler.fit import Fit, Fitter, lacks_power, lacks_storage
-from gang_scheduler.gang import Kind, PlacedWorkers, Placement
+from gang_scheduler.gang import Key, Kind, PlacedWorkers, Placement
 from gang_scheduler.gang_state import GangState
 from gang_scheduler.line import in_turn
 from gang_scheduler.policy import Blocking
@@ -58,7 +58,7 @@ class _Pass:
     def run(self) -> Decisions:
         self._close_windows()
         for entry in in_turn(self.board, self.hopeless, lambda: self.quotas):
-            key = entry.key.gang_id, entry.key.submission
+            key = entry.gang_key
             if key in self.decided.obstacles:
                 continue
             obstacle = self._consider(entry)

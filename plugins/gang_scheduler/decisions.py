@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gang_scheduler.actions import StopReason, WaitReason
-from gang_scheduler.board import Key
 from gang_scheduler.entry import Entry
-from gang_scheduler.gang import Kind, Placement
+from gang_scheduler.gang import Key, Kind, Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +48,5 @@ class Decisions:
 
     def obstacle_of(self, entry: Entry) -> Obstacle | None:
         """What keeps the gang waiting; None if it was admitted, or stands where nobody looked."""
-        own = self.obstacles.get((entry.key.gang_id, entry.key.submission)) or self.of_kind.get(entry.kind)
+        own = self.obstacles.get(entry.gang_key) or self.of_kind.get(entry.kind)
         return own or self.closed.get(entry.request.gang_pool)

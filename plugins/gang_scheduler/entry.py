@@ -23,6 +23,7 @@ class Entry:
         "attained_s",
         "compute",
         "expected_s",
+        "gang_key",
         "is_aged",
         "key",
         "kind",
@@ -47,6 +48,7 @@ class Entry:
     def __init__(self, key: AttemptKey, request: GangRequest, submitted_s: float) -> None:
         """A gang that waits since it was submitted."""
         self.key = key
+        self.gang_key = key[:2]
         self.request = request
         self.queue = request.gang_queue
         self.submitted_s = submitted_s
@@ -89,10 +91,27 @@ class Entry:
             entry.stopped_before = max(0, ends - view.infrastructure_ends - view.user_ends)
         if view.holds_capacity:
             entry.placement = view.placement
-            entry.started_s = since_s if state in _MAKES_PROGRESS else now_s
+            entry.started_s = since_s
+            entry.go_on(now_s)
             entry.saved_s = view.saved_at.timestamp() if view.saved_at else None
             entry.stops = state is GangState.STOPPING
         return entry
+
+    def line_up(self, now_s: float, policy: Policy) -> None:
+        """Take its place among those that wait: by priority, age, then the policy's order."""
+        self.place_in_line = (
+            -self.request.gang_priority,
+            not self.is_aged,
+            self.request.harvests,
+            self.rank(now_s, policy),
+            self.submitted_s,
+            *self.gang_key,
+        )
+
+    def go_on(self, now_s: float) -> None:
+        """It is later now: who holds capacity and makes no progress yet starts at the earliest now."""
+        if self.placement is not None and self.state not in _MAKES_PROGRESS:
+            self.started_s = now_s
 
     def ran_s(self, now_s: float) -> float:
         """How long the present attempt has made progress."""

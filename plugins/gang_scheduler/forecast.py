@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 from gang_scheduler.actions import WaitReason
 from gang_scheduler.admission import held_back, why_never
-from gang_scheduler.board import Board, Key
+from gang_scheduler.board import Board
 from gang_scheduler.decide import decide
 from gang_scheduler.decisions import Obstacle
-from gang_scheduler.gang import GangRequest, Placement
+from gang_scheduler.gang import GangRequest, Key, Placement
 from gang_scheduler.gang_state import GangState
 from gang_scheduler.line import in_turn
 from gang_scheduler.snapshot import GangView, Snapshot
@@ -82,9 +82,7 @@ def positions(snapshot: Snapshot) -> dict[str, int]:
 
 
 def _board(snapshot: Snapshot) -> Board:
-    return Board.of(
-        snapshot, without=[(view.request.gang_id, view.submission) for view in snapshot.gangs if view.is_held]
-    )
+    return Board.of(snapshot, without=[view.gang_key for view in snapshot.gangs if view.is_held])
 
 
 def _places(board: Board) -> dict[str, int]:

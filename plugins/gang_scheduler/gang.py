@@ -225,6 +225,9 @@ class GangRequest:
         return repr(parts)
 
 
+Key = tuple[str, int]  # gang id, submission
+
+
 class AttemptKey(NamedTuple):
     """Names one launch of one submission of one gang: the fencing token of everything that runs.
 

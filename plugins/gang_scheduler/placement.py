@@ -186,12 +186,7 @@ def _spread(
         nodes = [number for number in nodes if allowed >> number & 1]
     if depth >= len(capacity.domain_of):
         return _over_nodes(count, by_node, nodes)
-    domains = capacity.domain_of[depth]
-    inside: dict[int, list[int]] = {}
-    for number in nodes:
-        if by_node[number]:
-            inside.setdefault(domains[number], []).append(number)
-    sizes = {domain: sum(by_node[number] for number in numbers) for domain, numbers in inside.items()}
+    sizes = _sizes(table, capacity, allowed, nodes, depth)
     if sum(sizes.values()) < count:
         return None
     chosen: list[tuple[int, int]] = []
@@ -200,11 +195,27 @@ def _spread(
         holding = [(size, domain) for domain, size in sizes.items() if size >= left]
         domain = min(holding)[1] if holding else min((-size, domain) for domain, size in sizes.items())[1]
         part = min(left, sizes.pop(domain))
-        found = _spread(part, table, capacity, None, inside[domain], depth + 1)
+        found = _spread(part, table, capacity, allowed, capacity.domain_nodes[depth][domain], depth + 1)
         assert found is not None
         chosen += found
         left -= part
     return chosen
+
+
+def _sizes(
+    table: SlotTable, capacity: PoolCapacity, allowed: int | None, nodes: Sequence[int], depth: int
+) -> dict[int, int]:
+    """The slots of each domain at this depth that has any; `nodes` are those of one domain above, as far as allowed."""
+    domains = capacity.domain_of[depth]
+    if allowed is None:
+        totals = table.by_domain[depth]
+        inside = range(domains[nodes[0]], domains[nodes[-1]] + 1) if nodes else ()
+        return {domain: totals[domain] for domain in inside if totals[domain]}
+    sizes: dict[int, int] = {}
+    for number in nodes:
+        if table.by_node[number]:
+            sizes[domains[number]] = sizes.get(domains[number], 0) + table.by_node[number]
+    return sizes
 
 
 def _over_nodes(count: int, by_node: Sequence[int], nodes: Sequence[int]) -> list[tuple[int, int]] | None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from operator import attrgetter
 
 from gang_scheduler.actions import Action, AskStop, Finish, Lapse, MarkUnknown, StopReason
 from gang_scheduler.admission import admit
-from gang_scheduler.clocks import limit_reached
+from gang_scheduler.clocks import limit_at, limit_reached
 from gang_scheduler.gang_state import GangState
 from gang_scheduler.recovery import after_end, never_started, without_attempt
 from gang_scheduler.snapshot import GangView, NodeView, Snapshot
 
 _NONE: Mapping[tuple[str, str], NodeView] = {}
+_NEVER = datetime.max.replace(tzinfo=UTC)
 _WITH_LEASE = frozenset({GangState.STARTING, GangState.RUNNING, GangState.STOPPING})
 
 
@@ -22,10 +24,27 @@ def plan(snapshot: Snapshot) -> tuple[Action, ...]:
     What an act of this plan sets free is given to others by the next plan, when it is known to be free.
     """
     left = {(node.pool, node.node): node for node in snapshot.nodes if node.is_to_be_left}
-    fates = [fate(view, snapshot, left) for view in sorted(snapshot.gangs, key=attrgetter("key"))]
+    not_quiet = [view for view in snapshot.gangs if left or not _is_quiet(view, snapshot.now)]
+    fates = [_fate(view, snapshot, left) for view in sorted(not_quiet, key=attrgetter("key"))]
     decided = {action.key for action in fates if action is not None}
     waiting = [view for view in snapshot.gangs if not view.holds_capacity and view.key not in decided]
     return tuple(action for action in fates if action is not None) + admit(waiting, snapshot, decided)
+
+
+def _is_quiet(view: GangView, now: datetime) -> bool:
+    """True if an earlier plan found that nothing happens to the gang before a later moment than this."""
+    span = view.kept.get(fate)
+    return span is not None and span[0] <= now < span[1]
+
+
+def _fate(view: GangView, snapshot: Snapshot, left: Mapping[tuple[str, str], NodeView]) -> Action | None:
+    """`fate`; if it is none, the view keeps until when: what depends on the clock, does so by these moments alone."""
+    action = fate(view, snapshot, left)
+    if action is None:
+        moments = (view.start_by, view.lease_expires_at, view.stop_deadline, limit_at(view, snapshot.now))
+        ends = min((moment for moment in moments if moment and moment > snapshot.now), default=_NEVER)
+        view.kept[fate] = snapshot.now, ends
+    return action
 
 
 def fate(view: GangView, snapshot: Snapshot, left: Mapping[tuple[str, str], NodeView] = _NONE) -> Action | None:

@@ -35,6 +35,16 @@ class QuotaBook:
             capacity: what the pools hold in all, for the shares.
             half_life_s: of the usage history.
         """
+        self._used: dict[str, dict[Flavour, float]] = {}
+        self._gangs: dict[str, int] = {}
+        self.changes = 0  # counts the charges, so that what was read of the book can be known to hold still
+        self.renew(queues)
+        self._capacity = capacity
+        # The history of a queue that always held one dominant share is half-life / ln 2: divided by it, it is a share.
+        self._history_per_share = half_life_s / log(2) if half_life_s > 0 else inf
+
+    def renew(self, queues: Iterable[QueueView]) -> None:
+        """Take over the queues' limits and history as they are now; what each holds stays."""
         self.queues = {queue.name: queue for queue in queues}
         self.is_shared = len(self.queues) > 1
         self._quotas: dict[str, dict[Flavour, Quota]] = {
@@ -43,13 +53,7 @@ class QuotaBook:
         self._cohorts: dict[str, list[str]] = {}
         for name, queue in self.queues.items():
             self._cohorts.setdefault(queue.cohort or f"\0{name}", []).append(name)
-        self._used: dict[str, dict[Flavour, float]] = {}
-        self._gangs: dict[str, int] = {}
         self._pots: dict[tuple[str, Flavour], tuple[float, float]] = {}  # until the next charge
-        self.changes = 0  # counts the charges, so that what was read of the book can be known to hold still
-        self._capacity = capacity
-        # The history of a queue that always held one dominant share is half-life / ln 2: divided by it, it is a share.
-        self._history_per_share = half_life_s / log(2) if half_life_s > 0 else inf
 
     def copy(self) -> QuotaBook:
         """An independent copy."""

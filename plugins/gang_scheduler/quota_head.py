@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
-from gang_scheduler.board import Key, held_amounts
+from gang_scheduler.board import held_amounts
 from gang_scheduler.entry import Entry
+from gang_scheduler.gang import Key
 from gang_scheduler.policy import Blocking
 from gang_scheduler.quota_book import QuotaBook
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import Any
 
-from gang_scheduler.gang import AttemptKey, GangRequest, Placement
+from gang_scheduler.gang import AttemptKey, GangRequest, Key, Placement
 from gang_scheduler.gang_queue import QueueView
 from gang_scheduler.gang_state import HOLDS_CAPACITY, GangState
 from gang_scheduler.node import NodeView as NodeView
@@ -24,7 +26,8 @@ class GangView:
     `is_released`: nobody wants it any more, so it stops for good; a stop without that is followed by another attempt.
     `limit_verdict`: it stops because a limit was reached, and fails by this verdict. `is_held`: a person keeps it from
     being admitted. `learned_duration` is what past runs of the same DAG and task took, `learned_error` the relative
-    error (0.3: 30 %) that such guesses had; `saved_at` is when its last committed checkpoint was seen.
+    error (0.3: 30 %) that such guesses had; `saved_at` is when its last committed checkpoint was seen. `kept` is what
+    plans have worked out of all that, for the next one.
     """
 
     request: GangRequest
@@ -57,11 +60,17 @@ class GangView:
     learned_duration: timedelta | None = None
     learned_error: float | None = None
     saved_at: datetime | None = None
+    kept: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @cached_property
     def key(self) -> AttemptKey:
         """The current attempt."""
         return AttemptKey(self.request.gang_id, self.submission, self.attempt)
+
+    @cached_property
+    def gang_key(self) -> Key:
+        """The submission, whatever its attempt."""
+        return self.request.gang_id, self.submission
 
     @cached_property
     def submitted_at_s(self) -> float:

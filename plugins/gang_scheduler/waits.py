@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from gang_scheduler.actions import WaitReason
@@ -11,7 +11,7 @@ from gang_scheduler.capacity import PoolCapacity
 from gang_scheduler.decisions import Obstacle
 from gang_scheduler.entry import Entry
 from gang_scheduler.fit import Fitter
-from gang_scheduler.gang import GangRequest
+from gang_scheduler.gang import GangRequest, Kind
 from gang_scheduler.resources import Resources
 
 NAMED_HOLDERS = 5  # of those who hold the pool, so many are named
@@ -25,10 +25,11 @@ class WaitWriter:
         self._board = board
         self._pools: dict[str, tuple[str, str, str]] = {}
         self._told: dict[tuple[object, str], tuple[WaitReason, str]] = {}
+        self._others: dict[Obstacle, str] = {}
+        self._asked: dict[Kind, str] = {}
 
     def write(self, entry: Entry, obstacle: Obstacle) -> tuple[WaitReason, str]:
         """The typed reason and the sentence."""
-        request = entry.request
         match obstacle.reason:
             case WaitReason.NO_CAPACITY | WaitReason.NO_NODES:
                 alike = entry.kind, obstacle.pool
@@ -36,14 +37,27 @@ class WaitWriter:
                     self._told[alike] = self._no_capacity(entry, obstacle)
                 return self._told[alike]
             case WaitReason.BEHIND_ANOTHER_GANG:
-                return obstacle.reason, f"{asks(request)}; {_behind(obstacle)}"
+                return obstacle.reason, f"{self._asks(entry)}; {self._other(obstacle, _behind)}"
             case WaitReason.RESERVED:
-                return obstacle.reason, f"{asks(request)} and would fit now; {_reserved(obstacle)}"
+                return obstacle.reason, f"{self._asks(entry)} and would fit now; {self._other(obstacle, _reserved)}"
             case WaitReason.PREEMPTING:
                 made = f"; {obstacle.detail}" if obstacle.detail else ""
-                return obstacle.reason, f"{asks(request)}; others stop with a checkpoint to make room for it{made}"
+                return obstacle.reason, f"{self._asks(entry)}; others stop with a checkpoint to make room for it{made}"
             case _:
                 return obstacle.reason, obstacle.detail
+
+    def _other(self, obstacle: Obstacle, say: Callable[[Obstacle], str]) -> str:
+        """What is said of the one in the way, who may be in the way of many."""
+        found = self._others.get(obstacle)
+        if found is None:
+            found = self._others[obstacle] = say(obstacle)
+        return found
+
+    def _asks(self, entry: Entry) -> str:
+        found = self._asked.get(entry.kind)
+        if found is None:
+            found = self._asked[entry.kind] = asks(entry.request)
+        return found
 
     def _no_capacity(self, entry: Entry, obstacle: Obstacle) -> tuple[WaitReason, str]:
         request, name = entry.request, obstacle.pool

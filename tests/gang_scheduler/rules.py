@@ -20,10 +20,16 @@ class Rule:
 # fmt: off
 RULES = [
     # whose turn it is
-    Rule("priority goes first", "board", "-request.gang_priority,", "0,", "test_order"),
-    Rule("who has waited long goes first", "board", "not entry.is_aged,\n", "True,\n", "test_order"),
+    Rule("priority goes first", "entry", "-self.request.gang_priority,", "0,", "test_order"),
+    Rule("who has waited long goes first", "entry", "not self.is_aged,\n", "True,\n", "test_order"),
     Rule("one at a time goes first", "ageing", "before.is_aged = False", "pass", "test_ageing"),
-    Rule("harvesters of CPUs go last", "board", "            request.harvests,\n", "", "test_shares_and_mig"),
+    Rule("harvesters of CPUs go last", "entry", "            self.request.harvests,\n", "", "test_shares_and_mig"),
+    Rule("kept board: who changed is taken in anew", "kept_board", "if before.get(key) is not view or key in moved", "if key not in before", "test_kept_board"),
+    Rule("kept board: another cluster is another board", "kept_board", "and snapshot.nodes == first.nodes", "", "test_kept_board"),
+    Rule("kept board: time goes on for who starts", "kept_board", "entry.go_on(board.now_s)", "pass", "test_kept_board"),
+    Rule("kept board: limits of queues are renewed", "kept_board", "board.quotas.renew(snapshot.queues)", "pass", "test_kept_board"),
+    Rule("quiet until the next moment", "plan", "span is not None and span[0] <= now < span[1]", "span is not None", "test_plan"),
+    Rule("no quiet on nodes to be left", "plan", "if left or not _is_quiet", "if not _is_quiet", "test_plan"),
     Rule("due: longer ones are due later", "entry", "policy.stretch * self.remaining_s", "0 * self.remaining_s", "test_order"),
     Rule("sjf: the shortest first", "entry", "if self.expected_s is None else self.expected_s\n", "if True else 0.0\n", "test_order"),
     Rule("srsf: weighed by size", "entry", "self.remaining_s(now_s, policy) * self.size", "self.remaining_s(now_s, policy)", "test_order"),

@@ -16,6 +16,7 @@ from gang_scheduler.decide import decide
 from gang_scheduler.decisions import Decisions
 from gang_scheduler.entry import Entry
 from gang_scheduler.gang_state import GangState
+from gang_scheduler.kept_board import KeptBoard
 from gang_scheduler.snapshot import GangView, Snapshot
 from tests.builders import a_view
 from tests.gang_scheduler.bookkeeping import holding, loads, used
@@ -69,6 +70,7 @@ class BoardMachine(RuleBasedStateMachine):
         self.world: Snapshot = replace(empty, nodes=tuple(replace(node, is_cordoned=False) for node in empty.nodes))
         self.lost = {node.node: node for node in self.world.nodes[:0]}
         self.board = Board.of(self.world)
+        self.kept = KeptBoard()
         self.count = 0
         self.much_happens(seed)
 
@@ -185,6 +187,7 @@ class BoardMachine(RuleBasedStateMachine):
             self.board_equals_one_made_anew()
             self.decisions_equal_those_of_a_board_made_anew()
             self.what_is_free_and_held_adds_up()
+            self.kept_board_equals_one_made_anew()
 
     # --- what holds
 
@@ -192,6 +195,17 @@ class BoardMachine(RuleBasedStateMachine):
     def board_equals_one_made_anew(self) -> None:
         if hasattr(self, "board"):
             assert print_of(self.board) == print_of(self.anew())
+
+    @invariant()
+    def kept_board_equals_one_made_anew(self) -> None:
+        if not hasattr(self, "board"):
+            return
+        waiting = [view.gang_key for view in self.world.gangs if not view.holds_capacity]
+        aside = [key for key in waiting if Random(f"{key}{self.world.now}").random() < 0.1]
+        anew = Board.of(self.world, without=aside)
+        with self.kept.of(self.world, without=aside) as kept:
+            assert print_of(kept) == print_of(anew)
+            assert told(decide(kept), kept) == told(decide(anew), anew)
 
     @invariant()
     def decisions_equal_those_of_a_board_made_anew(self) -> None:

@@ -8,6 +8,7 @@ import pytest
 from gang_scheduler.actions import Action, Admit, AskStop, Finish, Lapse, MarkUnknown, Requeue, Wait, WaitReason
 from gang_scheduler.gang import Budgets, ClockLimits
 from gang_scheduler.gang_state import GangState
+from gang_scheduler.node import NodeState
 from gang_scheduler.plan import plan
 from gang_scheduler.snapshot import GangView
 from gang_scheduler.verdict import Cause
@@ -358,3 +359,33 @@ def test_slots_are_given_on_in_the_next_plan_when_a_grant_lapses_in_this_one() -
 def test_fractions_of_a_slot_add_up_when_they_fill_a_node() -> None:
     action = only(plan(a_snapshot(a_view(a_gang(workers=10, cpus=0.1)), nodes=(a_node(cpus=1),))))
     assert isinstance(action, Admit)
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [
+        pytest.param(a_view(state=ADMITTED, start_by=NOON + 9 * S), Lapse, id="start-by"),
+        pytest.param(a_view(state=RUNNING, lease_expires_at=NOON + 9 * S), MarkUnknown, id="lease"),
+        pytest.param(
+            a_view(state=STOPPING, stop_deadline=NOON + 9 * S, lease_expires_at=NOON + 99 * S), AskStop, id="grace"
+        ),
+        pytest.param(
+            a_view(a_gang(limits=ClockLimits(running=69 * S)), RUNNING, waited=60 * S, lease_expires_at=NOON + 99 * S),
+            AskStop,
+            id="limit",
+        ),
+        pytest.param(
+            a_view(a_gang(workers=9, limits=ClockLimits(queued=69 * S)), waited=60 * S), Finish, id="queue limit"
+        ),
+    ],
+)
+def test_plan_acts_at_the_moment_when_earlier_plans_had_nothing_to_do(view: GangView, expected: type[Action]) -> None:
+    for seconds, acts in ((0, False), (8, False), (9, True), (3, False), (10, True)):
+        actions = plan(a_snapshot(view, now=NOON + seconds * S))
+        assert any(isinstance(action, expected) for action in actions) == acts, seconds
+
+
+def test_gang_leaves_its_node_when_earlier_plans_had_nothing_to_do() -> None:
+    view = a_view(state=RUNNING, lease_expires_at=NOON + 99 * S)
+    assert not plan(a_snapshot(view))
+    assert isinstance(only(plan(a_snapshot(view, nodes=[a_node(state=NodeState.DRAINING)]))), AskStop)
