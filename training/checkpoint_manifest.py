@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -112,15 +114,21 @@ def verify(folder: Path) -> Commit:
         Torn: a file is missing or differs in size or digest, or the manifest itself can't be read.
     """
     content = read_commit(folder)
-    for file in content.files:
-        path = folder / file.path
-        if not path.is_file():
-            raise Torn(f"{path}: missing")
-        if path.stat().st_size != file.bytes:
-            raise Torn(f"{path}: {path.stat().st_size} bytes, {file.bytes} committed")
-        if sha256_of(path) != file.sha256:
-            raise Torn(f"{path}: sha256 differs from the committed one")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for torn in pool.map(lambda file: _differs(folder / file.path, file), content.files):
+            if torn:
+                raise Torn(torn)
     return content
+
+
+def _differs(path: Path, file: CommittedFile) -> str | None:
+    if not path.is_file():
+        return f"{path}: missing"
+    if path.stat().st_size != file.bytes:
+        return f"{path}: {path.stat().st_size} bytes, {file.bytes} committed"
+    if sha256_of(path) != file.sha256:
+        return f"{path}: sha256 differs from the committed one"
+    return None
 
 
 def committed(run_dir: Path) -> list[Path]:

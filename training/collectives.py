@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -18,6 +19,7 @@ from training.world import World
 # After a rank was killed, gloo's constructor was once seen to wait for eleven minutes with torch's default of thirty.
 # A minute is many times what ranks of one gang ever wait for each other, a checkpoint included.
 TIMEOUT = timedelta(seconds=60)
+SECONDS_BETWEEN_LOOKS = 0.02
 
 
 @contextmanager
@@ -70,6 +72,21 @@ def from_first_rank(value: Any) -> Any:
         with peers():
             dist.broadcast_object_list(box, src=0)
     return box[0]
+
+
+def worked_out_by_first_rank(work: Callable[[], Any] | None, alive: Callable[[], None]) -> Any:
+    """What rank 0's `work` returns, on every rank, however long it takes: ranks hear each other meanwhile, as a single
+    collective gives up after a minute. `work` is None on the others; `alive` is called now and then.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        doing = pool.submit(work) if work is not None else None
+        while True:
+            alive()
+            if doing is not None:
+                wait([doing], SECONDS_BETWEEN_LOOKS)
+            if add_up(doing is not None and doing.done())[0]:
+                break
+    return from_first_rank(doing.result() if doing is not None else None)
 
 
 def meet() -> None:

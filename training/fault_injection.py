@@ -1,7 +1,8 @@
 """Faults on demand, for tests of recovery: `PHALANX_FAIL_AT=<rank>:<step>[:kill|raise|hang|flip]`.
 
-The fault strikes after the rank has made that step and before any checkpoint of it, and only in the run folder's first
-attempt, so that a relaunch with the same environment recovers. No launcher of ours passes the variable on.
+The fault strikes after the rank has made that step and before any checkpoint of it, once earlier ones are written, and
+only in the run folder's first attempt, so that a relaunch with the same environment recovers. No launcher of ours
+passes the variable on.
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ class FaultInjection:
         if not (rank.isdecimal() and step.isdecimal() and (how or "kill") in HOW):
             raise BadSpec(f"environment: {VARIABLE} = {text!r} is not <rank>:<step>[:{'|'.join(HOW)}].")
         return cls(int(rank), int(step), how or "kill")
+
+    def is_at(self, step: int, attempt: int) -> bool:
+        """Whether this is the step, on whichever rank."""
+        return (step, attempt) == (self.step, 1)
 
     def strike(self, rank: int, step: int, attempt: int, model: nn.Module) -> None:
         """Fail if this is the place; "flip" flips the lowest exponent bit of the model's first weight."""

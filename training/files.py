@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 
 def sha256_of(path: Path) -> str:
@@ -31,12 +32,16 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
     `durable` also makes it outlast a power cut; a heartbeat, soon followed by the next, does without.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("wb", buffering=0) as file:
+            write_out(file, content)
+            if durable:
+                flush(file)
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
     if durable:
         sync_folder(path.parent)
 
@@ -44,6 +49,18 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
 def write_json(path: Path, content: Any, *, durable: bool = True) -> None:
     """Write readable JSON atomically."""
     write_atomically(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode(), durable=durable)
+
+
+def write_out(file: IO[bytes], content: bytes | memoryview) -> None:
+    """Write all of it to an unbuffered file, which may take less at a time."""
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) :]
+
+
+def flush(file: IO[bytes]) -> None:
+    """Flush an open file's bytes to disk."""
+    os.fsync(file.fileno())
 
 
 def sync(path: Path) -> None:

@@ -6,16 +6,19 @@ import math
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import torch
 from torch import nn
 
 from training import attempts, checkpoint_manifest, losses, optimizers
 from training.attempts import Claim
-from training.checkpoint import TrainingState, restore, save
 from training.checkpoint_manifest import Found
+from training.checkpoints.checkpointer import Checkpointer, Committed, SaveProgress
+from training.checkpoints.restoring import restore
+from training.checkpoints.state import TrainingState
 from training.code_version import code_version
-from training.collectives import add_up, from_first_rank, join, meet, peers
+from training.collectives import add_up, from_first_rank, join, meet, peers, worked_out_by_first_rank
 from training.exit_codes import BadSpec, Interrupted, Superseded, TrainingEnd
 from training.fault_injection import FaultInjection
 from training.files import write_json
@@ -58,6 +61,7 @@ class Run:
         self.progress: Progress | None = None
         self.page: LossPage | None = None
         self.attempt = 0
+        self.checkpointer: Checkpointer
         self.committed_step: int | None = None
         self.watch = Watch(world, self._say)
 
@@ -96,7 +100,8 @@ class Run:
             # Each share of a batch drops its own units.
             torch.manual_seed(self.spec.seed * laid_out.data_size + laid_out.data_rank)
             self._resume(state, recipe)
-            with self._open_page(state):
+            self.checkpointer = Checkpointer(self.world, self.claim, self.attempt, self.lineage, self.watch.alive)
+            with self.checkpointer, self._open_page(state):
                 self._train(state, recipe, laid_out.trained)
             self._finish(state, recipe)
         meet()
@@ -112,13 +117,12 @@ class Run:
 
     def _resume(self, state: TrainingState, recipe: Recipe) -> None:
         """Rank 0 finds the checkpoint; every rank restores its part of it."""
-        found: Found | None = None
-        if self.claim is not None:
-            folders = [self.world.run_dir, *filter(None, [self.world.resume_from])]
-            found = checkpoint_manifest.find(folders)
-            for reason in found.passed_over if found else ():
-                self._say(f"warning: passed over a torn checkpoint: {reason}")
-        self.attempt, found = from_first_rank((self.claim.attempt if self.claim else 0, found))
+        folders = [self.world.run_dir, *filter(None, [self.world.resume_from])]
+        find = partial(checkpoint_manifest.find, folders) if self.claim is not None else None
+        found: Found | None = worked_out_by_first_rank(find, self.watch.alive)
+        for reason in found.passed_over if found else ():
+            self._say(f"warning: passed over a torn checkpoint: {reason}")
+        self.attempt = from_first_rank(self.claim.attempt if self.claim else 0)
         if found is None:
             self._say(f"attempt {self.attempt}: starts from {recipe.starts_from}")
             return
@@ -127,7 +131,7 @@ class Run:
         whose = f"attempt {found.commit.attempt}" if is_own else f"an earlier submission ({found.folder})"
         self._say(f"attempt {self.attempt}: resumed from step {state.step} of {whose}")
         if is_own:
-            self._note_commit(state.step, found.commit.created_at)
+            self._note_commit(Committed(state.step, found.commit.created_at))
 
     def _train(self, state: TrainingState, recipe: Recipe, model: nn.Module) -> None:
         if self.progress is not None:
@@ -138,6 +142,7 @@ class Run:
         while state.step < recipe.total_steps:
             agreed = self._agree(self._make_step(model, state, recipe))
             if not math.isfinite(agreed.loss):
+                self._drain()
                 raise NonFiniteLoss(
                     f"loss = {agreed.loss} at step {state.step + 1}; the newest checkpoint is of step "
                     f"{self.committed_step}. Try a lower params.learning_rate than {self.spec.params.learning_rate}."
@@ -146,6 +151,8 @@ class Run:
             self.watch.step_made(state.step)
             self._report(state)
             if self.fault is not None:
+                if self.fault.is_at(state.step, self.attempt):
+                    self._drain()  # so that a test knows which checkpoints there are
                 self.fault.strike(self.world.rank, state.step, self.attempt, state.model)
             if agreed.is_superseded:
                 raise Superseded(f"superseded at step {state.step}: a newer attempt has claimed {self.world.run_dir}")
@@ -155,8 +162,8 @@ class Run:
                 self._check_corruption(state, recipe)
             if state.step % self.spec.checkpoint_every_steps == 0 or state.step == recipe.total_steps:
                 self._checkpoint(state)
-        if self.committed_step != state.step:  # resumed from another submission's last step
-            self._checkpoint(state)
+        self._checkpoint(state)  # unless there is one: it resumed from another submission's last step
+        self._drain()
 
     def _make_step(self, model: nn.Module, state: TrainingState, recipe: Recipe) -> float:
         """One step of this rank; returns its own loss."""
@@ -185,18 +192,27 @@ class Run:
             is_superseded = self.claim.is_superseded()
             is_check_asked = self.watch.is_check_asked()
         heard = (self.stop.is_made, is_superseded, is_check_asked)
-        total, stops, claims, checks = add_up(loss / self.world.world_size, *heard)
+        said = add_up(loss / self.world.world_size, *heard, *self.checkpointer.progress())
+        total, stops, claims, checks = said[:4]
         self.watch.clock.lap("communication")
+        self._note_commit(self.checkpointer.hear(SaveProgress(*said[4:])))
         return Agreement(total, bool(stops), bool(claims), bool(checks))
 
     def _checkpoint(self, state: TrainingState) -> None:
+        """Begin a checkpoint of this step, unless there is one; the next steps go on while it is written."""
+        if state.step in (self.committed_step, self.checkpointer.step_in_flight):
+            return
         if self.progress is not None:
             self.progress.beat("checkpointing", state.step, state.reader.position, state.last_loss)
         self.watch.clock.skip()
         self.watch.alive()
-        at = save(state, self.world, self.claim, self.attempt, self.lineage)
+        self._drain()
+        self.checkpointer.begin(state)
         self.watch.clock.lap("checkpoint")
-        self._note_commit(state.step, at)
+
+    def _drain(self) -> None:
+        """Wait for the checkpoint that is being written, if one is."""
+        self._note_commit(self.checkpointer.drain())
 
     def _check_corruption(self, state: TrainingState, recipe: Recipe) -> None:
         """Every rank makes the same step; it changes nothing."""
@@ -210,14 +226,16 @@ class Run:
         if self.claim is not None:
             write_json(self.world.launch_dir / "corruption-check.json", {"step": state.step, **asdict(report)})
 
-    def _note_commit(self, step: int, at: str) -> None:
-        self.committed_step = step
-        if self.progress is not None:
-            self.progress.committed(step, at)
+    def _note_commit(self, committed: Committed | None) -> None:
+        if committed is None:
+            return
+        self.committed_step = committed.step
+        if self.progress is not None and committed.at is not None:
+            self.progress.committed(committed.step, committed.at)
 
     def _interrupt(self, state: TrainingState) -> None:
-        if self.committed_step != state.step:
-            self._checkpoint(state)
+        self._checkpoint(state)
+        self._drain()
         self._say(f"interrupted: checkpoint of step {state.step} committed")
         raise Interrupted(f"stopped on request at step {state.step}; its checkpoint is committed")
 

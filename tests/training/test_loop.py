@@ -90,7 +90,7 @@ def test_the_resumed_run_is_equal_when_it_failed_at_any_step(
     assert_equal(tmp_path, undisturbed)
 
 
-@pytest.mark.parametrize("name", ["model", "optimizer", "losses", "rank-0", "commit"])
+@pytest.mark.parametrize("name", ["rank-0.safetensors", "index", "commit"])
 def test_the_run_is_equal_when_it_resumes_past_a_torn_checkpoint(
     spec: FlightsSpec, undisturbed: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,7 +108,7 @@ def test_it_ends_as_bad_data_and_not_from_scratch_when_every_checkpoint_is_torn(
 ) -> None:
     fail_once(tmp_path, spec, 14)
     for folder in committed(tmp_path):
-        truncate("model")(folder)
+        truncate("index")(folder)
     with pytest.raises(BadData, match="none of 2 committed checkpoints verifies"):
         run_alone(tmp_path, spec)
     assert not (tmp_path / "result.json").exists()
@@ -225,11 +225,11 @@ def test_a_warm_start_begins_at_a_share_of_the_champions_weights(four_days: list
     with pytest.raises(Interrupted):
         run_alone(tmp_path / "new", warm(four_days, tmp_path / "old"), stop=StopRequest(is_made=True))
     (checkpoint,) = committed(tmp_path / "new")
-    begun = load_file(checkpoint / "attempt-1-model.safetensors")
+    begun = load_file(checkpoint / "attempt-1-rank-0.safetensors")
     champion = exported_model.load(tmp_path / "old" / "model").weights
     for name, weight in champion.items():
         if name != "linear.bias":
-            assert torch.equal(begun[name][: len(weight)], weight / 2)
+            assert torch.equal(begun[f"model.{name}"][: len(weight)], weight / 2)
 
 
 def test_a_champion_is_refused_when_it_is_changed_of_other_size_or_from_the_future(

@@ -11,9 +11,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from tests.training.parallel.gang import on_ranks, world_of
-from training.collectives import add_up, meet
+from training.collectives import add_up
 from training.exit_codes import BadSpec
-from training.full_state import FullState, gather, put_back
 from training.models.flights import FlightsModel
 from training.models.transformer import Transformer, TransformerConfig
 from training.optimizer_spec import OptimizerSpec
@@ -68,46 +67,33 @@ def losses_of(world: World, layout: Layout) -> list[float]:
 
 @dataclass
 class Found:
-    """What one number of ranks found: losses, and whether a saved state is kept, by layout."""
+    """What one number of ranks found; losses are by layout."""
 
     losses: dict[str, list[float]]
-    keeps_state: dict[str, bool]
     refusals: list[str]
 
 
-def all_that_is_found(world: World, layouts: dict[str, Layout], saved: Path) -> Found:
+def all_that_is_found(world: World, layouts: dict[str, Layout]) -> Found:
     """All of it in one go: starting ranks is what takes long."""
-    if world.world_size == 4:
-        save_state(world, Layout(shard=2, tensor=2), saved)
-        meet()
     return Found(
         {name: losses_of(world, layout) for name, layout in layouts.items()},
-        is_the_same_after_put_back(world, layouts, saved),
         refusals(world) if world.world_size == 2 else [],
     )
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where four ranks, in the least simple layout, leave their state."""
-    return tmp_path_factory.mktemp("saved") / "state.pt"
+def on_four(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    return cast(Found, on_ranks(4, all_that_is_found, tmp_path_factory.mktemp("four"), ON_FOUR))
 
 
 @pytest.fixture(scope="module")
-def on_four(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    return cast(Found, on_ranks(4, all_that_is_found, tmp_path_factory.mktemp("four"), ON_FOUR, saved))
+def on_two(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    return cast(Found, on_ranks(2, all_that_is_found, tmp_path_factory.mktemp("two"), ON_TWO))
 
 
 @pytest.fixture(scope="module")
-def on_two(on_four: Found, saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    assert on_four.losses  # and saved the state
-    return cast(Found, on_ranks(2, all_that_is_found, tmp_path_factory.mktemp("two"), ON_TWO, saved))
-
-
-@pytest.fixture(scope="module")
-def alone(on_four: Found, saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    assert on_four.losses
-    return all_that_is_found(world_of(0, 1, tmp_path_factory.mktemp("one")), {"alone": Layout()}, saved)
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    return all_that_is_found(world_of(0, 1, tmp_path_factory.mktemp("one")), {"alone": Layout()})
 
 
 @pytest.mark.parametrize("layout", ON_TWO)
@@ -122,57 +108,6 @@ def test_losses_on_four_ranks_are_those_of_one_process(layout: str, on_four: Fou
 
 def gap(found: Found, layout: str, alone: Found) -> float:
     return max(abs(one - other) for one, other in zip(found.losses[layout], alone.losses["alone"], strict=True))
-
-
-# --- state, from layout to layout
-
-
-def trained(world: World, layout: Layout, steps: int) -> tuple[torch.nn.Module, torch.optim.Optimizer, Any]:
-    torch.manual_seed(0)
-    laid_out = lay_out(Transformer(SHAPE), layout, world)
-    optimizer = torch.optim.AdamW(laid_out.module.parameters(), lr=1e-2)
-    for number in range(steps):
-        chance = torch.Generator().manual_seed(number)
-        tokens = torch.randint(0, SHAPE.vocab, (BATCH, LENGTH + 1), generator=chance)
-        share = tokens.chunk(laid_out.data_size)[laid_out.data_rank]
-        loss = cross_entropy(laid_out.trained(share[:, :-1]).flatten(0, 1), share[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's
-        optimizer.step()
-    return laid_out.module, optimizer, gather(laid_out.module, optimizer)
-
-
-def save_state(world: World, layout: Layout, to: Path) -> None:
-    whole = trained(world, layout, 3)[2]
-    if world.is_first:
-        torch.save((whole.weights, whole.optimizer, whole.groups), to)
-
-
-def is_the_same_after_put_back(world: World, layouts: dict[str, Layout], file: Path) -> dict[str, bool]:
-    saved = FullState(*torch.load(file, weights_only=True))
-    same = {}
-    for name, layout in layouts.items():
-        module, optimizer, _ = trained(world, layout, 1)
-        put_back(saved, module, optimizer)
-        again = gather(module, optimizer)
-        if world.is_first:
-            same[name] = (
-                again.weights.keys() == saved.weights.keys()
-                and all(torch.equal(again.weights[key], saved.weights[key]) for key in saved.weights)
-                and all(
-                    torch.equal(again.optimizer[key][kind], value)
-                    for key, kept in saved.optimizer.items()
-                    for kind, value in kept.items()
-                )
-            )
-    return same
-
-
-def test_state_is_the_same_bit_for_bit_in_any_other_layout_and_number_of_ranks(
-    on_four: Found, on_two: Found, alone: Found
-) -> None:
-    for found in (on_four, on_two, alone):
-        assert found.keeps_state == dict.fromkeys(found.losses, True)
 
 
 # --- what can't be
