@@ -225,12 +225,20 @@ def rest(snapshot: Snapshot, rounds: int = 3) -> Snapshot:
 
 
 def ends(snapshot: Snapshot, count: int, seed: int) -> Iterator[Snapshot]:
-    """The snapshot after another 1 % of its running gangs have ended, so many times."""
+    """The snapshot after another 1 % of its running gangs have ended, so many times; the others renew their leases."""
     rng = random.Random(seed + 1)
     running = [view.key for view in snapshot.gangs if view.holds_capacity]
     for _ in range(count):
         gone = set(rng.sample(running, max(1, len(running) // 100)))
-        yield replace(snapshot, gangs=tuple(view for view in snapshot.gangs if view.key not in gone))
+        expires_at = snapshot.now + timedelta(seconds=rng.uniform(10, 14))
+        yield replace(
+            snapshot,
+            gangs=tuple(
+                replace(view, lease_expires_at=expires_at) if view.holds_capacity else view
+                for view in snapshot.gangs
+                if view.key not in gone
+            ),
+        )
 
 
 def exponent(found: Sequence[Measured]) -> float:

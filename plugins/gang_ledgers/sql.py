@@ -159,7 +159,7 @@ class SqlLedger:
 
     def nodes(self) -> list[NodeView]:
         with reading(self._engine) as connection:
-            return list(sql_nodes.in_order(sql_nodes.nodes_since(connection, -1)))
+            return list(sql_nodes.in_order(record.node for record in sql_nodes.nodes_since(connection, -1)))
 
     def set_condition(self, condition: NodeCondition) -> bool:
         with changing(self._engine) as change:
@@ -196,7 +196,7 @@ class SqlLedger:
 
     def commit(self, actions: Sequence[Action], expected_version: int) -> int:
         with changing(self._engine, expected_version) as change:
-            sql_commit.apply_all(change, actions)
+            sql_commit.apply_all(change, actions, self._snapshots.facts(expected_version))
             return change.version
 
     def claim_outbox(self, host_id: str, limit: int = 16) -> list[OutboxItem]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from functools import cache
 from typing import Any
 
 import psycopg
+from pydantic_core import to_json
 from sqlalchemy import (
     ARRAY,
     JSON,
@@ -137,9 +136,9 @@ def _given(columns: Sequence[Column[Any]]) -> TableValuedAlias:
 
 
 def _as_json(columns: Sequence[Column[Any]], rows: Sequence[tuple[Any, ...]]) -> dict[str, str]:
-    names = [of.name for of in columns]
+    names = [str(of.name) for of in columns]  # SQLAlchemy's own kind of text is slow to write
     given = [dict(zip(names, row, strict=True)) for row in rows]
-    return {"given_rows": json.dumps(given, default=datetime.isoformat, allow_nan=False)}
+    return {"given_rows": to_json(given, inf_nan_mode="constants").decode()}  # which PostgreSQL refuses in a number
 
 
 def _update_one_by_one(

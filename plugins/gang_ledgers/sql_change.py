@@ -15,7 +15,7 @@ from gang_ledgers.sql_bulk import delete_each, insert_all, update_each, without_
 from gang_ledgers.sql_codec import encode_mapping
 from gang_ledgers.sql_engine import as_utc, clock, writing
 from gang_ledgers.sql_rows import SubmissionRow, clocks_of
-from gang_ledgers.sql_tables import attempts, history, ledger_version, outbox, submissions
+from gang_ledgers.sql_tables import attempts, history, ledger_version, outbox, submissions, task_runs
 from gang_scheduler.clocks import advance
 from gang_scheduler.gang import AttemptKey
 from gang_scheduler.gang_state import ENDED, Clock, GangState
@@ -42,6 +42,8 @@ class Change:
     _taken_back: dict[tuple[Any, ...], None] = field(default_factory=dict)
     _put_out: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
     _told: list[dict[str, Any]] = field(default_factory=list)
+    _new_tasks: dict[str, str] = field(default_factory=dict)
+    _known_tasks: dict[str, str] = field(default_factory=dict)
 
     def tell(self, key: AttemptKey, event: str, sentence: str, **details: object) -> None:
         """Add a row to the history."""
@@ -96,13 +98,26 @@ class Change:
         for act in [act for act in self._put_out if act[:3] == acts and kind in (None, act[3])]:
             del self._put_out[act]
 
+    def learn(self, task: str, runs: str, *, is_new: bool) -> None:
+        """Write what past runs of a task took; `is_new` if nothing is known of it yet."""
+        (self._new_tasks if is_new else self._known_tasks)[task] = runs
+
     def flush(self) -> None:
         """Send what was gathered; submissions before attempts, the order in which a renewal takes the same rows."""
         for values in self._submissions.values():
             values["version"] = self.version
         with without_answers(self.connection):
             self._send()
-        for sent in (self._submissions, self._admitted, self._attempts, self._taken_back, self._put_out, self._told):
+        for sent in (
+            self._submissions,
+            self._admitted,
+            self._attempts,
+            self._taken_back,
+            self._put_out,
+            self._told,
+            self._new_tasks,
+            self._known_tasks,
+        ):
             sent.clear()
 
     def _send(self) -> None:
@@ -118,6 +133,14 @@ class Change:
             delete_each(self.connection, outbox, key, [act for act in self._taken_back if len(act) == len(key)])
         insert_all(self.connection, outbox, list(self._put_out.values()))
         insert_all(self.connection, history, self._told)
+        version = self.version
+        insert_all(
+            self.connection,
+            task_runs,
+            [{"task_key": task, "runs": runs, "version": version} for task, runs in self._new_tasks.items()],
+        )
+        known = {(task,): {"runs": runs, "version": version} for task, runs in self._known_tasks.items()}
+        update_each(self.connection, task_runs, (task_runs.c.task_key,), known)
 
 
 def is_attempt(key: AttemptKey) -> Any:

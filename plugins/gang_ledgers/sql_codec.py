@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from gang_ledgers.ledger import Progress
 from gang_scheduler.gang import GangRequest, Placement
@@ -58,7 +59,7 @@ def storable_end(end: AttemptEnd) -> AttemptEnd:
 
 def encode_mapping(mapping: Mapping[str, Any] | None) -> str:
     """A free mapping, e.g. a result; what JSON does not know is written as its `str`."""
-    return json.dumps(dict(mapping or {}), default=str)
+    return to_json(dict(mapping or {}), fallback=str).decode()
 
 
 def decode_mapping(said: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, singledispatch
@@ -41,18 +41,27 @@ class _Known:
     """What the actions are about, read before any is written; hosts are found by pool and node."""
 
     rows: dict[tuple[str, int], SubmissionRow]
-    hosts: dict[tuple[str, str], str]
+    hosts: Mapping[tuple[str, str], str]
     graces: dict[tuple[str, int], timedelta]
 
 
-def apply_all(change: Change, actions: Sequence[Action]) -> None:
-    """Write every action, in a few statements for all of them."""
-    known = _Known(_rows_of(change, actions), _hosts_of(change, actions), _graces_of(change, actions))
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a snapshot of the version that was planned on has read already: hosts by pool and node, runs by task."""
+
+    hosts: Mapping[tuple[str, str], str]
+    runs: Mapping[str, str]
+
+
+def apply_all(change: Change, actions: Sequence[Action], facts: Facts | None = None) -> None:
+    """Write every action, in a few statements for all of them; without `facts`, they are read."""
+    hosts = _hosts_of(change, actions) if facts is None else facts.hosts
+    known = _Known(_rows_of(change, actions), hosts, _graces_of(change, actions))
     for action in actions:
         row = known.rows.get((action.key.gang_id, action.key.submission))
         assert row is not None, f"planned for {action.key}, which the ledger does not have"
         apply(action, change, row, known)
-    learn(change, _runs(actions, known))
+    learn(change, _runs(actions, known), None if facts is None else facts.runs)
 
 
 def _rows_of(change: Change, actions: Iterable[Action]) -> dict[tuple[str, int], SubmissionRow]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
-from gang_ledgers.sql_bulk import in_parts, is_one_of, update_each
+from gang_ledgers.sql_bulk import in_parts, is_one_of
 from gang_ledgers.sql_change import Change
 from gang_ledgers.sql_tables import task_runs
 
@@ -50,38 +50,37 @@ def guess(seconds: list[float]) -> Learned | None:
     return Learned(timedelta(seconds=middle), median(abs(each - middle) / middle for each in seconds))
 
 
-def learn(change: Change, runs: Iterable[Run]) -> None:
-    """Add the runs to those of their tasks; of runs of equal work (one digest) the last counts."""
+def learn(change: Change, runs: Iterable[Run], before: Mapping[str, str] | None) -> None:
+    """Add the runs to those of their tasks; of runs of equal work (one digest) the last counts.
+
+    They are written with all else that the change gathers. `before` is what is known of every task, if that is at hand.
+    """
     by_task: dict[str, list[Run]] = {}
     for run in runs:
         by_task.setdefault(task_key(run.gang_id, run.dag_id), []).append(run)
-    known: dict[str, str] = {}
-    for part in in_parts(list(by_task)):
-        query = select(task_runs.c.task_key, task_runs.c.runs).where(
-            is_one_of(change.connection, task_runs.c.task_key, part)
-        )
-        known |= {row.task_key: row.runs for row in change.connection.execute(query)}
-    changed: dict[str, str] = {}
+    known = _read(change.connection, list(by_task)) if before is None else before
     for task, new in by_task.items():
         kept: dict[str, float] = dict(json.loads(known.get(task, "[]")))
         for run in new:
             kept.pop(run.digest, None)
             kept[run.digest] = run.running_s
-        changed[task] = json.dumps(list(kept.items())[-KEPT:])
-    new_rows = [
-        {"task_key": task, "runs": said, "version": change.version}
-        for task, said in changed.items()
-        if task not in known
-    ]
-    if new_rows:
-        change.connection.execute(insert(task_runs), new_rows)
-    old_rows = {(task,): {"runs": said, "version": change.version} for task, said in changed.items() if task in known}
-    update_each(change.connection, task_runs, (task_runs.c.task_key,), old_rows)
+        change.learn(task, json.dumps(list(kept.items())[-KEPT:]), is_new=task not in known)
 
 
-def learned_since(connection: Connection, version: int) -> dict[str, Learned | None]:
-    """The guesses that have changed since that version of the ledger, by task."""
+def _read(connection: Connection, tasks: Sequence[str]) -> dict[str, str]:
+    known: dict[str, str] = {}
+    for part in in_parts(tasks):
+        query = select(task_runs.c.task_key, task_runs.c.runs).where(is_one_of(connection, task_runs.c.task_key, part))
+        known |= {row.task_key: row.runs for row in connection.execute(query)}
+    return known
+
+
+def runs_since(connection: Connection, version: int) -> dict[str, str]:
+    """The runs of each task of which more has become known since that version of the ledger, as they are written."""
     query = select(task_runs.c.task_key, task_runs.c.runs).where(task_runs.c.version > version)
-    return {
-        row.task_key: guess([seconds for _digest, seconds in json.loads(row.runs)]) for row in connection.execute(query)
-    }
+    return {row.task_key: row.runs for row in connection.execute(query)}
+
+
+def learned_of(runs: str) -> Learned | None:
+    """What such runs let one guess."""
+    return guess([seconds for _digest, seconds in json.loads(runs)])

@@ -76,8 +76,8 @@ def to_view(record: NodeRecord, said: Sequence[NodeCondition]) -> NodeView:
     )
 
 
-def nodes_since(connection: Connection, version: int) -> list[NodeView]:
-    """The nodes that have changed since that version of the ledger."""
+def nodes_since(connection: Connection, version: int) -> list[NodeRecord]:
+    """The nodes that have changed since that version of the ledger, with what is said of them."""
     is_newer = nodes.c.version > version
     with_conditions = (
         select(conditions)
@@ -89,7 +89,10 @@ def nodes_since(connection: Connection, version: int) -> list[NodeView]:
     rows = connection.execute(select(nodes).where(is_newer)).all()
     for row in connection.execute(with_conditions) if rows else ():
         said.setdefault((row.pool, row.node), []).append(condition_of(row))
-    return [to_view(record_of(row), said.get((row.pool, row.node), ())) for row in rows]
+    records = map(record_of, rows)
+    return [
+        replace(record, node=to_view(record, said.get((record.node.pool, record.node.node), ()))) for record in records
+    ]
 
 
 def in_order(views: Iterable[NodeView]) -> tuple[NodeView, ...]:

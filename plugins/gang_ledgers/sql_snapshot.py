@@ -13,8 +13,9 @@ from sqlalchemy import Connection, Engine, select
 from gang_ledgers import sql_usage
 from gang_ledgers.sql_bulk import in_parts, is_one_of
 from gang_ledgers.sql_codec import PLACEMENT, REQUEST
+from gang_ledgers.sql_commit import Facts
 from gang_ledgers.sql_engine import reading, transaction_time
-from gang_ledgers.sql_learning import Learned, learned_since, task_key
+from gang_ledgers.sql_learning import Learned, learned_of, runs_since, task_key
 from gang_ledgers.sql_nodes import in_order, nodes_since
 from gang_ledgers.sql_rows import SubmissionRow, to_view, without_long_texts
 from gang_ledgers.sql_tables import ledger_version, submissions
@@ -37,6 +38,8 @@ class _Kept:
     shares: dict[_Key, tuple[int, float]] = field(default_factory=dict)  # of the pool, with the attempt
     of_task: dict[str, set[_Key]] = field(default_factory=dict)
     learned: dict[str, Learned | None] = field(default_factory=dict)
+    runs: dict[str, str] = field(default_factory=dict)  # what the former was learned from
+    hosts: dict[tuple[str, str], str] = field(default_factory=dict)
     nodes: dict[tuple[str, str], NodeView] = field(default_factory=dict)
     ordered: tuple[NodeView, ...] = ()
     capacity: dict[str, Resources] = field(default_factory=dict)
@@ -70,6 +73,11 @@ class Snapshots:
                     queues = self._queues(connection, now, half_life)
             return Snapshot(now, version, kept.ordered, tuple(kept.views.values()), queues=queues)
 
+    def facts(self, version: int) -> Facts | None:
+        """What was read of that version; to be asked by who holds it, as nobody can read a newer one meanwhile."""
+        kept = self._kept
+        return Facts(kept.hosts, kept.runs) if kept.version == version and self._pid == os.getpid() else None
+
     def _bring_up_to_date(self, connection: Connection) -> tuple[int, bool]:
         """The version, and whether attempts have ended whose use is in nobody's usage yet."""
         version: int = connection.execute(select(ledger_version.c.version)).scalar_one()
@@ -89,13 +97,18 @@ class Snapshots:
 
 
 def _refresh(kept: _Kept, connection: Connection) -> None:
-    nodes = nodes_since(connection, kept.version)
-    if nodes:
-        kept.nodes |= {(node.pool, node.node): node for node in nodes}
+    are_new = False
+    for record in nodes_since(connection, kept.version):
+        name = record.node.pool, record.node.node
+        kept.nodes[name], kept.hosts[name] = record.node, record.host_id
+        are_new = True
+    if are_new:
         kept.ordered = in_order(kept.nodes.values())
         kept.capacity = sql_usage.capacity_of(kept.ordered)
         kept.shares.clear()
-    learned = learned_since(connection, kept.version)
+    runs = runs_since(connection, kept.version)
+    learned = {task: learned_of(said) for task, said in runs.items()}
+    kept.runs |= runs
     kept.learned |= learned
     for row in _changed(kept, connection):
         _take_over(kept, row)

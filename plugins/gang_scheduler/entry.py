@@ -92,8 +92,7 @@ class Entry:
         if view.holds_capacity:
             entry.placement = view.placement
             entry.started_s = since_s
-            entry.go_on(now_s)
-            entry.saved_s = view.saved_at.timestamp() if view.saved_at else None
+            entry.go_on(view, now_s)
             entry.stops = state is GangState.STOPPING
         return entry
 
@@ -108,9 +107,10 @@ class Entry:
             *self.gang_key,
         )
 
-    def go_on(self, now_s: float) -> None:
-        """It is later now: who holds capacity and makes no progress yet starts at the earliest now."""
-        if self.placement is not None and self.state not in _MAKES_PROGRESS:
+    def go_on(self, view: GangView, now_s: float) -> None:
+        """It holds capacity, and it is later now: who makes no progress yet starts at the earliest now."""
+        self.saved_s = view.saved_at.timestamp() if view.saved_at else None
+        if self.state not in _MAKES_PROGRESS:
             self.started_s = now_s
 
     def ran_s(self, now_s: float) -> float:

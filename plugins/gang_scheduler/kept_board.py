@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
+from operator import attrgetter
 
 from gang_scheduler.board import Board
 from gang_scheduler.gang import Key
 from gang_scheduler.snapshot import GangView, Snapshot
 
+# All that entries rest on but what `Entry.go_on` takes over.
+_SHOWN = attrgetter(
+    *("request", "submission", "attempt", "state", "submitted_at", "state_since", "placement", "learned_duration"),
+    *("not_before", "queued_spent", "running_spent", "recovering_spent", "infrastructure_ends", "user_ends"),
+)
 RENEWED_AFTER = 256  # plans; by then sums of fractions may have gathered last bits, and tables be there for past gangs
 
 
@@ -62,16 +68,22 @@ class _Kept:
         board.now_s = snapshot.now.timestamp()
         board.quotas.renew(snapshot.queues)
         moved = aside ^ self._aside
-        for key, view in before.items():
-            if after.get(key) is not view or key in moved:
+        changed = {key for key, view in after.items() if _is_another(before.get(key), view)} | moved
+        for key in before:
+            if key in changed or key not in after:
                 board.take_out(key)
         for key, view in after.items():
-            if before.get(key) is not view or key in moved:
+            if key in changed:
                 board.take_in(view, is_aside=key in aside)
-        for entry in board.holding.values():
-            entry.go_on(board.now_s)
+        for key, entry in board.holding.items():
+            entry.go_on(after[key], board.now_s)
         self._views, self._aside = after, aside
         self._plans += 1
+
+
+def _is_another(before: GangView | None, after: GangView) -> bool:
+    """True if a board would show another gang; supervisors that were heard of again, which all are, change nothing."""
+    return before is not after and (before is None or _SHOWN(before) != _SHOWN(after))
 
 
 def _by_key(snapshot: Snapshot) -> Mapping[Key, GangView]:

@@ -23,7 +23,7 @@ def test_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
         raw.execute("UPDATE ledger_schema SET version = 7")
     raw.close()
     before = path.read_bytes()
-    with pytest.raises(NewerSchema, match="version 7, and this Phalanx knows versions up to 2"):
+    with pytest.raises(NewerSchema, match="version 7, and this Phalanx knows versions up to 3"):
         SqlLedger(f"sqlite:///{path}", runs_dir=tmp_path)
     assert path.read_bytes() == before
 

@@ -39,6 +39,10 @@ HELD_BACK = WAITS.gang_key
             replace(LATER, gangs=(a_view(RUNS.request, attempt=1, running_spent=timedelta(hours=1)), STARTS, WAITS)),
             id="one waits again",
         ),
+        pytest.param(
+            replace(LATER, gangs=(replace(RUNS, lease_expires_at=NOON, saved_at=NOON), STARTS, WAITS)),
+            id="one was heard of and has saved",
+        ),
         pytest.param(replace(LATER, nodes=gpu_nodes(3)), id="a node has come"),
         pytest.param(
             replace(LATER, nodes=(replace(FIRST.nodes[0], is_cordoned=True), FIRST.nodes[1])), id="a node is cordoned"
@@ -56,8 +60,8 @@ def test_kept_board_equals_a_new_one_when_the_world_has_changed(later: Snapshot,
     with kept.of(later, without=aside) as board:
         anew = Board.of(later, without=aside)
         assert print_of(board) == print_of(anew)
-        assert {key: entry.started_s for key, entry in board.holding.items()} == {
-            key: entry.started_s for key, entry in anew.holding.items()
+        assert {key: (entry.started_s, entry.saved_s) for key, entry in board.holding.items()} == {
+            key: (entry.started_s, entry.saved_s) for key, entry in anew.holding.items()
         }
         short = board.quotas.short("default", "gpu", {"gpus": 1.0})
         assert short == anew.quotas.short("default", "gpu", {"gpus": 1.0})
