@@ -26,7 +26,7 @@ from training.world import World
 
 KEPT = 3  # newest committed checkpoints
 LAYOUT = "sharded"  # what the commit manifest says: an index tells which file holds which part of what
-NICENESS = 10  # of the threads that write: about a tenth of a core's time where a rank wants all of it
+NICENESS = 5  # of the threads that write: about a quarter of a core's time where a rank wants all of it
 
 
 class SaveProgress(NamedTuple):
@@ -76,7 +76,7 @@ class Checkpointer(AbstractContextManager["Checkpointer"]):
         self, world: World, claim: Claim | None, attempt: int, spec_digest: str, alive: Callable[[], None]
     ) -> None:
         self._world, self._claim, self._spec_digest, self._alive = world, claim, spec_digest, alive
-        self._prefix = f"attempt-{attempt}-"
+        self._attempt, self._prefix = attempt, f"attempt-{attempt}-"
         self._image = Image()
         self._is_given_up = threading.Event()
         self._threads = ThreadPoolExecutor(2, "checkpoint", _be_nice)  # one writes, one hashes
@@ -137,7 +137,10 @@ class Checkpointer(AbstractContextManager["Checkpointer"]):
             raise self._reason(flight, is_superseded=bool(added_up.superseded))
         if added_up.committed:
             self._flight = None
-            return Committed(flight.step, flight.committing.result() if flight.committing else None)
+            if flight.committing is None:
+                return Committed(flight.step, None)
+            self._threads.submit(prune, self._world.run_dir, KEPT, flight.step)
+            return Committed(flight.step, flight.committing.result())
         if added_up.written == self._world.world_size and self._claim is not None and flight.committing is None:
             flight.committing = self._threads.submit(self._commit, flight, self._claim)
         return None
@@ -182,7 +185,7 @@ class Checkpointer(AbstractContextManager["Checkpointer"]):
             files=tuple(listed),
             gang_id=world.gang_id,
             submission=world.submission,
-            attempt=claim.attempt,
+            attempt=self._attempt,
             created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             spec_digest=self._spec_digest,
         )
@@ -193,7 +196,6 @@ class Checkpointer(AbstractContextManager["Checkpointer"]):
                 f"checkpoint {flight.folder}: the manifest can't be written: {error.strerror}. The checkpoint before "
                 "stays. Make room, or let the run folder be written to, and start again."
             ) from error
-        prune(world.run_dir, KEPT, flight.step)
         return content.created_at
 
     def _page(self, rank: int) -> str:

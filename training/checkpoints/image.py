@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import mmap
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -79,8 +78,5 @@ class Image:
 
     def _make_room(self, size: int) -> None:
         if size > len(self._buffer):
-            memory = mmap.mmap(-1, size)
-            if hasattr(mmap, "MADV_HUGEPAGE"):  # a fault for each 4 KiB would make the first copy several times slower
-                memory.madvise(mmap.MADV_HUGEPAGE)
-            self._buffer = torch.frombuffer(memory, dtype=torch.uint8)
+            self._buffer = torch.empty(size, dtype=torch.uint8)
         self._size = size

@@ -47,7 +47,7 @@ def write_part(
                 files.flush(file)
             listed.append(CommittedFile(name, len(content), digest.result()))
         path = folder / page
-        files.write_json(path, [asdict(file) for file in listed])
+        files.write_json(path, [asdict(file) for file in listed], durable=False)  # the manifest will say it again
     except OSError as error:
         remove_part(folder, page, contents)
         size = sum(map(len, contents.values()))
