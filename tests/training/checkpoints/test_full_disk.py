@@ -11,6 +11,7 @@ from tests.training.checkpoints.faulty_disk import FaultyDisk, no_space
 from tests.training.checkpoints.saving import a_checkpointer, a_state, restored, save
 from tests.training.checkpoints.states import differing, whole
 from training.checkpoint_manifest import committed, folder_of
+from training.checkpoints.checkpointer import Checkpointer
 from training.checkpoints.parts import CheckpointNotWritten
 
 
@@ -36,7 +37,7 @@ def test_the_save_fails_in_words_and_leaves_nothing_when_the_disk_is_full(
     with a_checkpointer(tmp_path) as checkpointer, monkeypatch.context() as patch:
         FaultyDisk(ends[file] - 10, no_space).install(patch)
         checkpointer.begin(state)
-        with pytest.raises(CheckpointNotWritten, match="No space left on device.*Make room") as caught:
+        with pytest.raises(CheckpointNotWritten, match=r"No space left on device.*Make room") as caught:
             checkpointer.drain()
     assert caught.value.exit_code == 70
     assert not folder_of(tmp_path, 2).exists()
@@ -60,7 +61,11 @@ def test_the_run_ends_in_words_when_the_disk_fills_up_behind_its_steps(tmp_path:
     with a_checkpointer(tmp_path) as checkpointer, pytest.MonkeyPatch.context() as patch:
         FaultyDisk(1000, no_space).install(patch)
         checkpointer.begin(state)
-        with pytest.raises(CheckpointNotWritten, match="rank-0.safetensors can't be written"):
-            for _ in range(10_000):  # steps, each with its sum over the ranks
-                checkpointer.hear(checkpointer.progress())
-                time.sleep(0.001)
+        with pytest.raises(CheckpointNotWritten, match=r"rank-0.safetensors can't be written"):
+            make_steps(checkpointer)
+
+
+def make_steps(checkpointer: Checkpointer) -> None:
+    for _ in range(10_000):
+        checkpointer.hear(checkpointer.progress())
+        time.sleep(0.001)
