@@ -137,6 +137,12 @@ def committed(run_dir: Path) -> list[Path]:
     return sorted((folder for folder in folders if (folder / COMMIT).exists()), reverse=True)
 
 
+def newest_step(run_dir: Path) -> int | None:
+    """The step of the newest folder with a commit manifest, whether or not it verifies; None if there is none."""
+    folders = committed(run_dir)
+    return int(folders[0].name.removeprefix("step-")) if folders else None
+
+
 def find(run_dirs: Iterable[Path]) -> Found | None:
     """The newest verified checkpoint of the first run folder that has any commit; None if none has.
 

@@ -74,19 +74,34 @@ def from_first_rank(value: Any) -> Any:
     return box[0]
 
 
-def worked_out_by_first_rank(work: Callable[[], Any] | None, alive: Callable[[], None]) -> Any:
-    """What rank 0's `work` returns, on every rank, however long it takes: ranks hear each other meanwhile, as a single
-    collective gives up after a minute. `work` is None on the others; `alive` is called now and then.
+def from_every_rank(value: Any) -> list[Any]:
+    """What each rank gave, by rank, on every rank."""
+    if not dist.is_initialized():
+        return [value]
+    values = [None] * dist.get_world_size()
+    with peers():
+        dist.all_gather_object(values, value)
+    return values
+
+
+def each_works(work: Callable[[], Any] | None, alive: Callable[[], None]) -> Any:
+    """What this rank's `work` returns, once all ranks are done with theirs, however long that takes.
+
+    Ranks hear each other meanwhile, as a single collective gives up after a minute. `alive` is called now and then.
     """
+    ranks = dist.get_world_size() if dist.is_initialized() else 1
     with ThreadPoolExecutor(1) as pool:
         doing = pool.submit(work) if work is not None else None
-        while True:
+        while add_up(doing is None or doing.done())[0] < ranks:
             alive()
             if doing is not None:
                 wait([doing], SECONDS_BETWEEN_LOOKS)
-            if add_up(doing is not None and doing.done())[0]:
-                break
-    return from_first_rank(doing.result() if doing is not None else None)
+    return doing.result() if doing is not None else None
+
+
+def worked_out_by_first_rank(work: Callable[[], Any] | None, alive: Callable[[], None]) -> Any:
+    """What rank 0's `work` returns, on every rank, however long it takes; None on the others."""
+    return from_first_rank(each_works(work, alive))
 
 
 def meet() -> None:
@@ -98,8 +113,27 @@ def meet() -> None:
 
 def add_up(*numbers: float) -> list[float]:
     """The sums over all ranks, in float64."""
-    sums = torch.tensor(numbers, dtype=torch.float64)
-    if dist.is_initialized():
-        with peers():
-            dist.all_reduce(sums)
-    return [float(number) for number in sums]
+    return Sums(*numbers).read()
+
+
+class Sums:
+    """Sums over all ranks, in float64, that are on their way while other work goes on."""
+
+    def __init__(self, *numbers: float) -> None:
+        """Send this rank's numbers; every rank does so at the same place among its collectives."""
+        self._sums = torch.tensor(numbers, dtype=torch.float64)
+        self._work = None
+        if dist.is_initialized():
+            with peers():
+                self._work = dist.all_reduce(self._sums, async_op=True)
+
+    def read(self) -> list[float]:
+        """Wait for them.
+
+        Raises:
+            PeerLost: another rank did not send its numbers.
+        """
+        if self._work is not None:
+            with peers():
+                self._work.wait()
+        return [float(number) for number in self._sums]

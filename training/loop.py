@@ -15,10 +15,11 @@ from training import attempts, checkpoint_manifest, losses, optimizers
 from training.attempts import Claim
 from training.checkpoint_manifest import Found
 from training.checkpoints.checkpointer import Checkpointer, Committed, SaveProgress
+from training.checkpoints.peer_memory import PeerMemory
 from training.checkpoints.restoring import restore
 from training.checkpoints.state import TrainingState
 from training.code_version import code_version
-from training.collectives import add_up, from_first_rank, join, meet, peers, worked_out_by_first_rank
+from training.collectives import Sums, from_first_rank, join, meet, peers, worked_out_by_first_rank
 from training.exit_codes import BadSpec, Interrupted, Superseded, TrainingEnd
 from training.fault_injection import FaultInjection
 from training.files import write_json
@@ -62,6 +63,7 @@ class Run:
         self.page: LossPage | None = None
         self.attempt = 0
         self.checkpointer: Checkpointer
+        self.memory: PeerMemory | None = None
         self.committed_step: int | None = None
         self.watch = Watch(world, self._say)
 
@@ -99,11 +101,18 @@ class Run:
             )
             # Each share of a batch drops its own units.
             torch.manual_seed(self.spec.seed * laid_out.data_size + laid_out.data_rank)
-            self._resume(state, recipe)
-            self.checkpointer = Checkpointer(self.world, self.claim, self.attempt, self.lineage, self.watch.alive)
-            with self.checkpointer, self._open_page(state):
-                self._train(state, recipe, laid_out.trained)
-            self._finish(state, recipe)
+            if self.spec.peer_memory:
+                self.memory = PeerMemory(self.world, self._say, self.watch.alive)
+            with self.memory or nullcontext():
+                self._resume(state, recipe)
+                self.checkpointer = Checkpointer(
+                    self.world, self.claim, self.attempt, self.lineage, self.watch.alive, self.memory
+                )
+                with self.checkpointer, self._open_page(state):
+                    self._train(state, recipe, laid_out.trained)
+                self._finish(state, recipe)
+                if self.memory is not None:
+                    self.memory.end()
         meet()
 
     @property
@@ -119,7 +128,8 @@ class Run:
         """Rank 0 finds the checkpoint; every rank restores its part of it."""
         folders = [self.world.run_dir, *filter(None, [self.world.resume_from])]
         find = partial(checkpoint_manifest.find, folders) if self.claim is not None else None
-        found: Found | None = worked_out_by_first_rank(find, self.watch.alive)
+        in_memory = self._find_in_memory()
+        found: Found | None = in_memory or worked_out_by_first_rank(find, self.watch.alive)
         for reason in found.passed_over if found else ():
             self._say(f"warning: passed over a torn checkpoint: {reason}")
         self.attempt = from_first_rank(self.claim.attempt if self.claim else 0)
@@ -127,20 +137,30 @@ class Run:
             self._say(f"attempt {self.attempt}: starts from {recipe.starts_from}")
             return
         restore(state, found, self.world, self.lineage)
-        is_own = found.folder.is_relative_to(self.world.run_dir)
+        if self.memory is not None and in_memory is not None:
+            self.memory.forget()
+        is_own = in_memory is not None or found.folder.is_relative_to(self.world.run_dir)
         whose = f"attempt {found.commit.attempt}" if is_own else f"an earlier submission ({found.folder})"
+        whose += ", held in memory" if in_memory is not None else ""
         self._say(f"attempt {self.attempt}: resumed from step {state.step} of {whose}")
         if is_own:
             self._note_commit(Committed(state.step, found.commit.created_at))
+
+    def _find_in_memory(self) -> Found | None:
+        """What the nodes hold in memory, unless storage has a later step."""
+        if self.memory is None:
+            return None
+        stored = checkpoint_manifest.newest_step(self.world.run_dir) if self.claim is not None else None
+        return self.memory.find(not_before=from_first_rank(stored or 0))
 
     def _train(self, state: TrainingState, recipe: Recipe, model: nn.Module) -> None:
         if self.progress is not None:
             self.progress.start_clock(state.reader.position)
         self.watch.clock.skip()
-        if self._agree(0.0).is_stop_requested:  # it came while the process was starting
+        if self._agreed(self._tell(0.0)).is_stop_requested:  # it came while the process was starting
             self._interrupt(state)
         while state.step < recipe.total_steps:
-            agreed = self._agree(self._make_step(model, state, recipe))
+            agreed = self._agreed(self._make_step(model, state, recipe))
             if not math.isfinite(agreed.loss):
                 self._drain()
                 raise NonFiniteLoss(
@@ -165,8 +185,8 @@ class Run:
         self._checkpoint(state)  # unless there is one: it resumed from another submission's last step
         self._drain()
 
-    def _make_step(self, model: nn.Module, state: TrainingState, recipe: Recipe) -> float:
-        """One step of this rank; returns its own loss."""
+    def _make_step(self, model: nn.Module, state: TrainingState, recipe: Recipe) -> Sums:
+        """One step of this rank; returns what it told the others."""
         model.train()
         for group in state.optimizer.param_groups:
             group["lr"] = recipe.learning_rate_at(state.step)
@@ -176,6 +196,7 @@ class Run:
         clock.lap("data")
         loss = recipe.loss_of(model(*inputs), targets)
         clock.lap("forward")
+        told = self._tell(loss.item())  # here, so that it travels while gradients are computed
         state.optimizer.zero_grad()
         with peers():
             loss.backward()  # type: ignore[no-untyped-call]  # torch's
@@ -183,16 +204,19 @@ class Run:
         clock.lap("backward")
         state.optimizer.step()
         clock.lap("optimiser")
-        return loss.item()
+        return told
 
-    def _agree(self, loss: float) -> Agreement:
+    def _tell(self, loss: float) -> Sums:
         """Ranks hear of a signal at different steps; adding up what each heard makes them act on the same one."""
         is_superseded = is_check_asked = False
         if self.claim is not None and self.progress is not None and self.progress.is_due():
             is_superseded = self.claim.is_superseded()
             is_check_asked = self.watch.is_check_asked()
         heard = (self.stop.is_made, is_superseded, is_check_asked)
-        said = add_up(loss / self.world.world_size, *heard, *self.checkpointer.progress())
+        return Sums(loss / self.world.world_size, *heard, *self.checkpointer.progress())
+
+    def _agreed(self, told: Sums) -> Agreement:
+        said = told.read()
         total, stops, claims, checks = said[:4]
         self.watch.clock.lap("communication")
         self._note_commit(self.checkpointer.hear(SaveProgress(*said[4:])))

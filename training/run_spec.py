@@ -30,12 +30,15 @@ class RunSpec(SpecModel):
 
     # What says where things lie, and not what they are: it is left out of the digest.
     LOCATIONS: ClassVar[dict[str, Any]] = {}
+    # What changes nothing of what is learned, and is left out as well.
+    _IN_ANY_RUN: ClassVar[dict[str, Any]] = {"peer_memory": True}
 
     schema_version: Literal[1] = 1
     recipe: str
     seed: int = Field(0, ge=0, lt=2**31)
     workers: int = Field(2, ge=1, le=4096)
     checkpoint_every_steps: int = Field(50, ge=1)
+    peer_memory: bool = False
     code_version: str = Field(min_length=1)
     layout: Layout = Layout()
     optimizer: OptimizerSpec = OptimizerSpec()
@@ -54,14 +57,14 @@ class RunSpec(SpecModel):
 
     def digest(self) -> str:
         """The sha256 of everything that determines the result: all fields but where files lie."""
-        return digest_of(self.model_dump(mode="json", exclude=self.LOCATIONS))
+        return digest_of(self.model_dump(mode="json", exclude=self.LOCATIONS | self._IN_ANY_RUN))
 
     def lineage(self) -> str:
         """The sha256 of what a checkpoint must share with a run that goes on from it: how many ranks train, in which
         layout, and how often they save may differ.
         """
         apart = {"workers": True, "layout": True, "checkpoint_every_steps": True}
-        return digest_of(self.model_dump(mode="json", exclude=self.LOCATIONS | apart))
+        return digest_of(self.model_dump(mode="json", exclude=self.LOCATIONS | self._IN_ANY_RUN | apart))
 
     def to_json(self) -> str:
         """The page that `spec_file.load` reads."""

@@ -17,6 +17,7 @@ from training.checkpoint_manifest import Commit, commit, folder_of, prune
 from training.checkpoints.image import Image
 from training.checkpoints.index import INDEX
 from training.checkpoints.parts import CheckpointNotWritten, read_part, remove_part, write_part
+from training.checkpoints.peer_memory import PeerMemory
 from training.checkpoints.staging import stage
 from training.checkpoints.state import TrainingState, tensors_of
 from training.collectives import SECONDS_BETWEEN_LOOKS, add_up
@@ -73,9 +74,16 @@ class Checkpointer(AbstractContextManager["Checkpointer"]):
     """
 
     def __init__(
-        self, world: World, claim: Claim | None, attempt: int, spec_digest: str, alive: Callable[[], None]
+        self,
+        world: World,
+        claim: Claim | None,
+        attempt: int,
+        spec_digest: str,
+        alive: Callable[[], None],
+        memory: PeerMemory | None = None,
     ) -> None:
         self._world, self._claim, self._spec_digest, self._alive = world, claim, spec_digest, alive
+        self._memory = memory
         self._attempt, self._prefix = attempt, f"attempt-{attempt}-"
         self._image = Image()
         self._is_given_up = threading.Event()
@@ -104,7 +112,7 @@ class Checkpointer(AbstractContextManager["Checkpointer"]):
             "samples": state.reader.position,
             "reader_state": state.reader.state(),
         }
-        writing = self._threads.submit(self._write, folder, contents)
+        writing = self._threads.submit(self._write, state.step, folder, contents)
         self._flight = _InFlight(state.step, folder, contents, manifest, writing)
 
     def progress(self) -> SaveProgress:
@@ -164,7 +172,9 @@ class Checkpointer(AbstractContextManager["Checkpointer"]):
         self._is_given_up.set()
         self._threads.shutdown()
 
-    def _write(self, folder: Path, contents: dict[str, memoryview]) -> None:
+    def _write(self, step: int, folder: Path, contents: dict[str, memoryview]) -> None:
+        if self._memory is not None:
+            self._memory.hold(step, contents)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -196,6 +206,8 @@ class Checkpointer(AbstractContextManager["Checkpointer"]):
                 f"checkpoint {flight.folder}: the manifest can't be written: {error.strerror}. The checkpoint before "
                 "stays. Make room, or let the run folder be written to, and start again."
             ) from error
+        if self._memory is not None:
+            self._memory.commit(content)
         return content.created_at
 
     def _page(self, rank: int) -> str:
