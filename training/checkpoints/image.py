@@ -28,6 +28,7 @@ DTYPES = {
     torch.bool: "BOOL",
 }
 BY_NAME = {name: dtype for dtype, name in DTYPES.items()}
+SPARE = 1 << 20  # bytes for what grows from save to save, such as the losses: 8 a step
 _ALIGNED_TO = 8  # bytes: the header's end, by the format; no dtype above needs more
 
 
@@ -78,5 +79,5 @@ class Image:
 
     def _make_room(self, size: int) -> None:
         if size > len(self._buffer):
-            self._buffer = torch.empty(size, dtype=torch.uint8)
+            self._buffer = torch.empty(size + SPARE, dtype=torch.uint8)
         self._size = size
