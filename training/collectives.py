@@ -54,15 +54,11 @@ def join(world: World) -> None:
 
 
 def replicated(model: nn.Module) -> nn.Module:
-    """The model as every rank trains it, with gradients averaged over the gang.
-
-    They are summed in the order in which they lie in DDP's buckets. It would lay them out anew after the first step,
-    and a resumed run would differ from one that went on; looking for unused parameters keeps it from that.
-    """
+    """The model as every rank trains it, with gradients averaged over the gang."""
     if not dist.is_initialized():
         return model
     with peers():
-        return DistributedDataParallel(model, find_unused_parameters=True)
+        return DistributedDataParallel(model)
 
 
 def from_first_rank(value: Any) -> Any:

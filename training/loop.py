@@ -10,6 +10,7 @@ from functools import partial
 
 import torch
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from training import attempts, checkpoint_manifest, losses, optimizers
 from training.attempts import Claim
@@ -154,6 +155,8 @@ class Run:
         return self.memory.find(not_before=from_first_rank(stored or 0))
 
     def _train(self, state: TrainingState, recipe: Recipe, model: nn.Module) -> None:
+        model.train()
+        self._settle(model, state, recipe)
         if self.progress is not None:
             self.progress.start_clock(state.reader.position)
         self.watch.clock.skip()
@@ -185,9 +188,21 @@ class Run:
         self._checkpoint(state)  # unless there is one: it resumed from another submission's last step
         self._drain()
 
+    def _settle(self, model: nn.Module, state: TrainingState, recipe: Recipe) -> None:
+        """Make a backward pass that counts for nothing, by which DDP lays out its buckets before the next one.
+
+        Gradients are summed in the order in which they lie there: else the first step of a resumed run would sum them
+        in another order than the same step of a run that went on.
+        """
+        if not isinstance(model, DistributedDataParallel) or state.step >= recipe.total_steps:
+            return
+        with torch.random.fork_rng(devices=[]), peers():
+            inputs, targets = recipe.batch(torch.arange(1))
+            recipe.loss_of(model(*inputs), targets).backward()  # type: ignore[no-untyped-call]  # torch's
+        state.optimizer.zero_grad()
+
     def _make_step(self, model: nn.Module, state: TrainingState, recipe: Recipe) -> Sums:
         """One step of this rank; returns what it told the others."""
-        model.train()
         for group in state.optimizer.param_groups:
             group["lr"] = recipe.learning_rate_at(state.step)
         clock = self.watch.clock
