@@ -35,7 +35,7 @@ from training.world import World
 
 WIDTH, LAYERS = 1024, 40  # 42 million weights; with AdamW's two moments 504 MB
 ROWS = 32  # of a step's batch: 0.3 s and more
-STEPS_BETWEEN = 16  # checkpoints
+STEPS_BETWEEN, SAVES_AT = 16, 7  # steps
 PIECE = 8 << 20
 
 
@@ -78,44 +78,41 @@ def measure(world: World, rounds: int) -> list[str]:
 
 
 def steps(state: TrainingState, trained: nn.Module, checkpointer: Checkpointer, rounds: int) -> list[str]:
-    """The steps around a checkpoint beside those with nothing in flight."""
+    """The step that saves and the next one, beside those of the same cycle with nothing in flight."""
     rows = torch.randn(ROWS, WIDTH)
     quiet: list[float] = []
-    extra: list[float] = []
     beside: list[float] = []
-    saving = 0.0
-    for number in range((rounds + 1) * STEPS_BETWEEN):
-        is_save = number % STEPS_BETWEEN == STEPS_BETWEEN - 1
-        was_in_flight = checkpointer.step_in_flight is not None
-        began = time.perf_counter()
-        trained(rows).square().mean().backward()
-        state.optimizer.step()
-        state.optimizer.zero_grad()
-        state.losses.append(0.0)
-        said = add_up(0.0, 0.0, 0.0, 0.0, *checkpointer.progress())
-        checkpointer.hear(SaveProgress(*said[4:]))
-        if is_save:
-            checkpointer.drain()
-            checkpointer.begin(state)
-        took = time.perf_counter() - began
-        if number < STEPS_BETWEEN:  # warms up, the staging buffer as well
-            saving = took
-            continue
-        if number % STEPS_BETWEEN == 0:
-            extra.append(saving + took)
-        if is_save:
-            saving = took
-        elif was_in_flight:
-            beside.append(took)
-        else:
-            quiet.append(took)
-    checkpointer.drain()
+    copies: list[float] = []
+    costs: list[float] = []
+    for cycle in range(rounds + 1):  # the first warms up, the staging buffer as well
+        took, in_flight = [], []
+        for number in range(STEPS_BETWEEN):
+            in_flight.append(checkpointer.step_in_flight is not None)
+            began = time.perf_counter()
+            trained(rows).square().mean().backward()
+            state.optimizer.step()
+            state.optimizer.zero_grad()
+            state.losses.append(0.0)
+            said = add_up(0.0, 0.0, 0.0, 0.0, *checkpointer.progress())
+            checkpointer.hear(SaveProgress(*said[4:]))
+            copying = time.perf_counter()
+            if number == SAVES_AT:
+                checkpointer.begin(state)
+                copies.append(time.perf_counter() - copying)
+            took.append(time.perf_counter() - began)
+        checkpointer.drain()
+        if cycle:
+            alone = [seconds for seconds, is_in in zip(took, in_flight, strict=True) if not is_in]
+            alone.remove(took[SAVES_AT])
+            quiet += alone
+            beside += [seconds for seconds, is_in in zip(took, in_flight, strict=True) if is_in]
+            costs.append(took[SAVES_AT] + took[SAVES_AT + 1] - 2 * statistics.median(alone))
     median = statistics.median(quiet)
-    costs = [pair - 2 * median for pair in extra]
     return [
         f"step: median {median:.3f} s ({span(quiet)})",
         f"save step + next step - 2 x median step: median {statistics.median(costs):.3f} s ({span(costs)})",
-        f"steps beside a write: {statistics.median(beside) / median:.2f} x, {len(beside) / (rounds + 1):.1f} of them",
+        f"of it copying: median {statistics.median(copies[1:]):.3f} s ({span(copies[1:])}), first {copies[0]:.2f} s",
+        f"steps beside a write: {statistics.median(beside) / median:.2f} x, {len(beside) / rounds:.1f} of them a save",
     ]
 
 

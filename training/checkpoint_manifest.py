@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from training.attempts import Claim
 from training.exit_codes import BadData
-from training.files import sha256_of, sync, sync_folder, write_json
+from training.files import is_remote, remove_folder, sha256_of, sync, sync_folder, write_json
 
 SCHEMA = 1
 FOLDER = "checkpoints"
@@ -133,6 +132,8 @@ def _differs(path: Path, file: CommittedFile) -> str | None:
 
 def committed(run_dir: Path) -> list[Path]:
     """Folders with a commit manifest, newest step first, whether or not they verify."""
+    if is_remote(run_dir):
+        cast(Any, run_dir).fs.invalidate_cache()  # others write there
     folders = [path for path in (run_dir / FOLDER).glob("step-*") if re.fullmatch(r"step-\d{8}", path.name)]
     return sorted((folder for folder in folders if (folder / COMMIT).exists()), reverse=True)
 
@@ -177,4 +178,4 @@ def prune(run_dir: Path, keep: int, step: int) -> None:
     for folder in sorted((run_dir / FOLDER).glob("step-*")):
         if folder < kept[-1] or (folder < kept[0] and folder not in kept):
             (folder / COMMIT).unlink(missing_ok=True)  # first: no manifest may outlive its files
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)

@@ -1,13 +1,19 @@
-"""Files that are whole or absent, and their digests."""
+"""Files that are whole or absent, and their digests.
+
+A path may be remote: universal_pathlib's, over object storage, where what is written appears whole once it is closed,
+and there are neither folders to make nor anything to flush.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from contextlib import suppress
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 
 def sha256_of(path: Path) -> str:
@@ -31,6 +37,10 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
 
     `durable` also makes it outlast a power cut; a heartbeat, soon followed by the next, does without.
     """
+    if is_remote(path):
+        with create(path) as file:
+            write_out(file, content)
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb", buffering=0) as file:
@@ -63,14 +73,50 @@ def flush(file: IO[bytes]) -> None:
     os.fsync(file.fileno())
 
 
+def is_remote(path: Path) -> bool:
+    """Whether the path lies in object storage."""
+    return not isinstance(path, Path)
+
+
+@contextmanager
+def create(path: Path) -> Iterator[IO[bytes]]:
+    """A new unbuffered file to write; its bytes are on disk afterwards."""
+    if is_remote(path):
+        with path.open("wb") as file:
+            yield file
+        return
+    with path.open("wb", buffering=0) as file:
+        yield file
+        flush(file)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those that it lies in, as far as they are not there."""
+    if not is_remote(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder with all that is in it, as far as that is possible."""
+    if not is_remote(path):
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with suppress(OSError):
+        cast(Any, path).fs.rm(cast(Any, path).path, recursive=True)
+
+
 def sync(path: Path) -> None:
     """Flush a file's bytes to disk."""
+    if is_remote(path):
+        return
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def sync_folder(path: Path) -> None:
     """Flush a folder's entries to disk, without which a rename in it may be forgotten."""
+    if is_remote(path):
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

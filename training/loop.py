@@ -6,21 +6,21 @@ import math
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import partial
 
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from training import attempts, checkpoint_manifest, losses, optimizers
+from training import attempts, losses, optimizers
 from training.attempts import Claim
-from training.checkpoint_manifest import Found
 from training.checkpoints.checkpointer import Checkpointer, Committed, SaveProgress
+from training.checkpoints.finding import Finder
 from training.checkpoints.peer_memory import PeerMemory
+from training.checkpoints.remote import storage_of
 from training.checkpoints.restoring import restore
 from training.checkpoints.state import TrainingState
 from training.code_version import code_version
-from training.collectives import Sums, from_first_rank, join, meet, peers, worked_out_by_first_rank
+from training.collectives import Sums, from_first_rank, join, meet, peers
 from training.exit_codes import BadSpec, Interrupted, Superseded, TrainingEnd
 from training.fault_injection import FaultInjection
 from training.files import write_json
@@ -107,7 +107,13 @@ class Run:
             with self.memory or nullcontext():
                 self._resume(state, recipe)
                 self.checkpointer = Checkpointer(
-                    self.world, self.claim, self.attempt, self.lineage, self.watch.alive, self.memory
+                    self.world,
+                    self.claim,
+                    self.attempt,
+                    self.lineage,
+                    self.watch.alive,
+                    self.memory,
+                    storage_of(self.world.run_dir, self.spec.checkpoint_storage),
                 )
                 with self.checkpointer, self._open_page(state):
                     self._train(state, recipe, laid_out.trained)
@@ -127,32 +133,17 @@ class Run:
 
     def _resume(self, state: TrainingState, recipe: Recipe) -> None:
         """Rank 0 finds the checkpoint; every rank restores its part of it."""
-        folders = [self.world.run_dir, *filter(None, [self.world.resume_from])]
-        find = partial(checkpoint_manifest.find, folders) if self.claim is not None else None
-        in_memory = self._find_in_memory()
-        found: Found | None = in_memory or worked_out_by_first_rank(find, self.watch.alive)
-        for reason in found.passed_over if found else ():
-            self._say(f"warning: passed over a torn checkpoint: {reason}")
+        address, say, alive = self.spec.checkpoint_storage, self._say, self.watch.alive
+        located = Finder(self.world, address, self.memory, say, alive).find()
         self.attempt = from_first_rank(self.claim.attempt if self.claim else 0)
-        if found is None:
+        if located is None:
             self._say(f"attempt {self.attempt}: starts from {recipe.starts_from}")
             return
-        restore(state, found, self.world, self.lineage)
-        if self.memory is not None and in_memory is not None:
-            self.memory.forget()
-        is_own = in_memory is not None or found.folder.is_relative_to(self.world.run_dir)
-        whose = f"attempt {found.commit.attempt}" if is_own else f"an earlier submission ({found.folder})"
-        whose += ", held in memory" if in_memory is not None else ""
-        self._say(f"attempt {self.attempt}: resumed from step {state.step} of {whose}")
-        if is_own:
-            self._note_commit(Committed(state.step, found.commit.created_at))
-
-    def _find_in_memory(self) -> Found | None:
-        """What the nodes hold in memory, unless storage has a later step."""
-        if self.memory is None:
-            return None
-        stored = checkpoint_manifest.newest_step(self.world.run_dir) if self.claim is not None else None
-        return self.memory.find(not_before=from_first_rank(stored or 0))
+        restore(state, located.found, self.world, self.lineage)
+        located.forget()
+        self._say(f"attempt {self.attempt}: resumed from step {state.step} of {located.whose}")
+        if located.is_own:
+            self._note_commit(Committed(state.step, located.found.commit.created_at))
 
     def _train(self, state: TrainingState, recipe: Recipe, model: nn.Module) -> None:
         model.train()

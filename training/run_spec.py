@@ -31,7 +31,7 @@ class RunSpec(SpecModel):
     # What says where things lie, and not what they are: it is left out of the digest.
     LOCATIONS: ClassVar[dict[str, Any]] = {}
     # What changes nothing of what is learned, and is left out as well.
-    _IN_ANY_RUN: ClassVar[dict[str, Any]] = {"peer_memory": True}
+    _IN_ANY_RUN: ClassVar[dict[str, Any]] = {"peer_memory": True, "checkpoint_storage": True}
 
     schema_version: Literal[1] = 1
     recipe: str
@@ -39,6 +39,7 @@ class RunSpec(SpecModel):
     workers: int = Field(2, ge=1, le=4096)
     checkpoint_every_steps: int = Field(50, ge=1)
     peer_memory: bool = False
+    checkpoint_storage: str | None = Field(None, pattern=r"^[a-z][a-z0-9+.-]*://.+")
     code_version: str = Field(min_length=1)
     layout: Layout = Layout()
     optimizer: OptimizerSpec = OptimizerSpec()

@@ -22,7 +22,7 @@ from training.checkpoints.staging import stage
 from training.checkpoints.state import TrainingState, tensors_of
 from training.collectives import SECONDS_BETWEEN_LOOKS, add_up
 from training.exit_codes import Superseded, TrainingEnd
-from training.files import canonical
+from training.files import canonical, make_folder
 from training.world import World
 
 KEPT = 3  # newest committed checkpoints
@@ -69,8 +69,9 @@ class Checkpointer(AbstractContextManager["Checkpointer"]):
 
     At most one checkpoint is being written. Ranks never wait for each other's disks inside a collective, whose time-out
     is shorter than a write may be: they tell each other `progress` at each step, or over and over in `drain`. `claim`
-    is rank 0's, None on the others. A file's name holds the attempt, so that one which was superseded, and does not
-    know yet, writes beside the newer one's files and not into them.
+    is rank 0's, None on the others; `storage` is where checkpoints go if not into the run folder. A file's name holds
+    the attempt, so that one which was superseded, and does not know yet, writes beside the newer one's files and not
+    into them.
     """
 
     def __init__(
@@ -81,9 +82,10 @@ class Checkpointer(AbstractContextManager["Checkpointer"]):
         spec_digest: str,
         alive: Callable[[], None],
         memory: PeerMemory | None = None,
+        storage: Path | None = None,
     ) -> None:
         self._world, self._claim, self._spec_digest, self._alive = world, claim, spec_digest, alive
-        self._memory = memory
+        self._memory, self._storage = memory, storage or world.run_dir
         self._attempt, self._prefix = attempt, f"attempt-{attempt}-"
         self._image = Image()
         self._is_given_up = threading.Event()
@@ -101,7 +103,7 @@ class Checkpointer(AbstractContextManager["Checkpointer"]):
         Raises:
             CheckpointNotWritten: there is no folder to write to.
         """
-        folder = folder_of(self._world.run_dir, state.step)
+        folder = folder_of(self._storage, state.step)
         name = f"{self._prefix}rank-{self._world.rank}.safetensors"
         index = stage(tensors_of(state, self._world.rank), name, self._image)
         contents = {name: self._image.content}
@@ -147,7 +149,7 @@ class Checkpointer(AbstractContextManager["Checkpointer"]):
             self._flight = None
             if flight.committing is None:
                 return Committed(flight.step, None)
-            self._threads.submit(prune, self._world.run_dir, KEPT, flight.step)
+            self._threads.submit(prune, self._storage, KEPT, flight.step)
             return Committed(flight.step, flight.committing.result())
         if added_up.written == self._world.world_size and self._claim is not None and flight.committing is None:
             flight.committing = self._threads.submit(self._commit, flight, self._claim)
@@ -176,7 +178,7 @@ class Checkpointer(AbstractContextManager["Checkpointer"]):
         if self._memory is not None:
             self._memory.hold(step, contents)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         except OSError as error:
             raise CheckpointNotWritten(
                 f"checkpoint {folder}: the folder can't be made: {error.strerror}. Let it be written to, and start "

@@ -41,10 +41,9 @@ def write_part(
         for name, content in contents.items():
             path = folder / name
             digest = helper.submit(_sha256_of, content, is_given_up)
-            with path.open("wb", buffering=0) as file:
+            with files.create(path) as file:
                 for piece in _pieces(content, is_given_up):
                     files.write_out(file, piece)
-                files.flush(file)
             listed.append(CommittedFile(name, len(content), digest.result()))
         path = folder / page
         files.write_json(path, [asdict(file) for file in listed], durable=False)  # the manifest will say it again
@@ -78,8 +77,9 @@ def remove_part(folder: Path, page: str, contents: Mapping[str, memoryview]) -> 
     for name in (page, *contents):
         with suppress(OSError):
             (folder / name).unlink(missing_ok=True)
-    with suppress(OSError):
-        folder.rmdir()
+    if not files.is_remote(folder):
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _sha256_of(content: memoryview, is_given_up: Event) -> str:
