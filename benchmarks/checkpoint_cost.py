@@ -26,7 +26,7 @@ from torch import nn
 from benchmarks.trace_files import machine
 from tests.training.parallel.gang import on_ranks, world_of
 from training import attempts, checkpoint_manifest
-from training.checkpoints.checkpointer import Checkpointer, SaveProgress
+from training.checkpoints.checkpointer import KEPT, Checkpointer, SaveProgress
 from training.checkpoints.restoring import restore
 from training.checkpoints.state import TrainingState, tensors_of
 from training.collectives import add_up, meet, replicated
@@ -35,7 +35,7 @@ from training.world import World
 
 WIDTH, LAYERS = 1024, 40  # 42 million weights; with AdamW's two moments 504 MB
 ROWS = 32  # of a step's batch: 0.3 s and more
-STEPS_BETWEEN, SAVES_AT = 16, 7  # steps
+STEPS_BETWEEN, SAVES_AT = 14, 5  # steps
 PIECE = 8 << 20
 
 
@@ -125,17 +125,22 @@ def writing(state: TrainingState, world: World, checkpointer: Checkpointer, roun
         checkpointer.begin(state)
         checkpointer.drain()
 
+    written: list[Path] = []
+
     def plain() -> None:
-        if world.is_first:
-            path = world.run_dir / "plain"
-            with path.open("wb", buffering=0) as file:
+        if world.is_first:  # a new file each time, and as many kept, as memory for a file's pages has its price as well
+            written.append(world.run_dir / f"plain-{len(written)}")
+            with written[-1].open("wb", buffering=0) as file:
                 for start in range(0, len(content), PIECE):
                     file.write(content[start : start + PIECE])
                 os.fsync(file.fileno())
         meet()
+        if len(written) > KEPT:
+            written[-1 - KEPT].unlink()
 
     saves, plains = in_turns((save, plain), rounds)
-    (world.run_dir / "plain").unlink(missing_ok=True)
+    for path in written[-KEPT:]:
+        path.unlink()
     ratios = [one / other for one, other in zip(plains, saves, strict=True)]
     return [
         f"save of {len(content) / 1e6:.0f} MB: median {statistics.median(saves):.2f} s ({span(saves)}), "
