@@ -91,8 +91,13 @@ class LanguageModel:
         spec = self._spec
         metrics = {"final_loss": losses[-1]}
         validation_loss = self.validate(weights)
-        if validation_loss is not None:
-            metrics |= {"validation_loss": validation_loss, "validation_perplexity": math.exp(validation_loss)}
+        untrained_loss = self.validate(None)
+        if validation_loss is not None and untrained_loss is not None:
+            metrics |= {
+                "validation_loss": validation_loss,
+                "validation_perplexity": math.exp(validation_loss),
+                "untrained_perplexity": math.exp(untrained_loss),
+            }
         card = {
             "schema": model_folder.SCHEMA,
             "recipe": spec.recipe,
@@ -105,10 +110,16 @@ class LanguageModel:
         }
         return model_folder.write(folder, card, weights)
 
-    def validate(self, weights: dict[str, Tensor]) -> float | None:
-        """The mean loss of these weights over the first windows of the validation documents; None if they fill none."""
+    def validate(self, weights: dict[str, Tensor] | None) -> float | None:
+        """The mean loss over the first windows of the validation documents; None if they fill none.
+
+        Args:
+            weights: by name; None: those that training began with.
+        """
+        torch.manual_seed(self._spec.seed)
         model = Transformer(self.config).eval()
-        model.load_state_dict(weights, strict=not self.config.is_tied)
+        if weights is not None:
+            model.load_state_dict(weights, strict=not self.config.is_tied)
         numbers = np.arange(min(len(self._validation), VALIDATED_AT_MOST))
         total, count = 0.0, 0
         with torch.no_grad():

@@ -51,6 +51,7 @@ def test_it_learns_and_says_what_it_is(corpus: Corpus, tmp_path: Path) -> None:
     card, weights, _ = model_folder.read(Path(result_of(tmp_path / "run")["model_dir"]))
     assert card["metrics"]["validation_loss"] < losses[0] - 1
     assert card["metrics"]["validation_perplexity"] == pytest.approx(math.exp(card["metrics"]["validation_loss"]))
+    assert card["metrics"]["untrained_perplexity"] > 2 * card["metrics"]["validation_perplexity"]
     model = Transformer(TransformerConfig(**card["config"]))
     model.load_state_dict(weights)
     assert (card["tokenizer"], card["corpus_digest"]) == ("bytes", corpus.digest)
