@@ -80,7 +80,7 @@ def is_remote(path: Path) -> bool:
 
 @contextmanager
 def create(path: Path) -> Iterator[IO[bytes]]:
-    """A new unbuffered file to write; its bytes are on disk afterwards, and no longer in memory."""
+    """A new unbuffered file to write; its bytes are on disk afterwards."""
     if is_remote(path):
         with path.open("wb") as file:
             yield file
@@ -88,10 +88,6 @@ def create(path: Path) -> Iterator[IO[bytes]]:
     with path.open("wb", buffering=0) as file:
         yield file
         flush(file)
-        if hasattr(os, "posix_fadvise"):
-            # Pages that are given back at once serve the next file; fresh ones have been seen to cost 1.5 s of system
-            # time for 500 MB. Whoever reads it reads the disk.
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def make_folder(path: Path) -> None:
