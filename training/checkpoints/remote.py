@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -72,6 +73,8 @@ class Brought:
         meet()
         if self._world.local_rank == 0:
             shutil.rmtree(self._folder, ignore_errors=True)
+            with suppress(OSError):  # a holder may live there
+                self._folder.parent.rmdir()
 
     def _is_brought(self, remote: Path) -> bool:
         work = partial(self._bring, remote) if self._world.local_rank == 0 else None
