@@ -42,7 +42,7 @@ class TrainingParams(BaseModel):
         ge=8,
         le=65536,
         title="Batch size",
-        description="Samples per step over all workers; a multiple of their number.",
+        description="Samples per step over all workers; at least one for each.",
     )
     learning_rate: float = Field(FLIGHTS.learning_rate, gt=0, le=1, title="Learning rate", description="At its peak.")
     seed: int = Field(0, ge=0, le=2**31 - 1, title="Seed", description="Of the first weights and of the sample order.")
@@ -91,11 +91,11 @@ class TrainingParams(BaseModel):
                 f"the run's parameters ask for something that can't be: {found} "
                 f"(bounds: operators/params.py). Trigger the run again with other values."
             ) from None
-        if read.global_batch_size % read.workers:
+        if read.global_batch_size < read.workers:
             raise AirflowFailException(
                 f"the run's parameters ask for something that can't be: global_batch_size = {read.global_batch_size} "
-                f"does not divide by workers = {read.workers}, and every worker takes an equal share of a batch. "
-                f"Trigger the run again with a multiple of {read.workers}."
+                f"leaves some of workers = {read.workers} without a sample. Trigger the run again with at least "
+                f"{read.workers}."
             )
         return read
 

@@ -1,8 +1,8 @@
-"""Faults on demand, for tests of recovery: `PHALANX_FAIL_AT=<rank>:<step>[:kill|raise|hang|flip]`.
+"""Faults on demand, for tests of recovery: `PHALANX_FAIL_AT=<rank>:<step>[:kill|raise|hang|flip[:<attempt>]]`.
 
 The fault strikes after the rank has made that step and before any checkpoint of it, once earlier ones are written, and
-only in the run folder's first attempt, so that a relaunch with the same environment recovers. No launcher of ours
-passes the variable on.
+only in one of the run folder's attempts, the first if none is named, so that a relaunch with the same environment
+recovers. No launcher of ours passes the variable on.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class FaultInjection:
     rank: int
     step: int
     how: str = "kill"
+    attempt: int = 1
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Self | None:
@@ -46,18 +47,19 @@ class FaultInjection:
         if not text:
             return None
         rank, _, rest = text.partition(":")
-        step, _, how = rest.partition(":")
-        if not (rank.isdecimal() and step.isdecimal() and (how or "kill") in HOW):
-            raise BadSpec(f"environment: {VARIABLE} = {text!r} is not <rank>:<step>[:{'|'.join(HOW)}].")
-        return cls(int(rank), int(step), how or "kill")
+        step, _, rest = rest.partition(":")
+        how, _, attempt = rest.partition(":")
+        if not (all(part.isdecimal() for part in (rank, step, attempt or "1")) and (how or "kill") in HOW):
+            raise BadSpec(f"environment: {VARIABLE} = {text!r} is not <rank>:<step>[:{'|'.join(HOW)}[:<attempt>]].")
+        return cls(int(rank), int(step), how or "kill", int(attempt or 1))
 
     def is_at(self, step: int, attempt: int) -> bool:
         """Whether this is the step, on whichever rank."""
-        return (step, attempt) == (self.step, 1)
+        return (step, attempt) == (self.step, self.attempt)
 
     def strike(self, rank: int, step: int, attempt: int, model: nn.Module) -> None:
         """Fail if this is the place; "flip" flips the lowest exponent bit of the model's first weight."""
-        if (rank, step, attempt) != (self.rank, self.step, 1):
+        if rank != self.rank or not self.is_at(step, attempt):
             return
         if self.how == "raise":
             raise InjectedFault(f"fault asked for at rank {rank}, step {step} ({VARIABLE})")

@@ -31,6 +31,7 @@ from training.progress import Progress
 from training.reader import Reader
 from training.recipes.by_name import recipe_of
 from training.recipes.recipe import Recipe
+from training.sample_ledger import Opening, SampleLedger
 from training.seeing.corruption_check import check
 from training.seeing.hang_stacks import flight_recorder_environment
 from training.seeing.watch import Watch
@@ -65,6 +66,7 @@ class Run:
         self.attempt = 0
         self.checkpointer: Checkpointer
         self.memory: PeerMemory | None = None
+        self.ledger: SampleLedger | None = None
         self.committed_step: int | None = None
         self.watch = Watch(world, self._say)
 
@@ -106,6 +108,7 @@ class Run:
                 self.memory = PeerMemory(self.world, self._say, self.watch.alive)
             with self.memory or nullcontext():
                 self._resume(state, recipe)
+                self._open_ledger(state, recipe, laid_out)
                 self.checkpointer = Checkpointer(
                     self.world,
                     self.claim,
@@ -198,14 +201,17 @@ class Run:
             group["lr"] = recipe.learning_rate_at(state.step)
         clock = self.watch.clock
         clock.skip()
-        inputs, targets = recipe.batch(torch.from_numpy(state.reader.next_batch()))
+        samples = state.reader.next_batch()
+        if self.ledger is not None:
+            self.ledger.note(state.step + 1, samples)
+        inputs, targets = recipe.batch(torch.from_numpy(samples))
         clock.lap("data")
         loss = recipe.loss_of(model(*inputs), targets)
         clock.lap("forward")
-        told = self._tell(loss.item())  # here, so that it travels while gradients are computed
+        told = self._tell(loss.item() * state.reader.weight)  # here, so that it travels while gradients are computed
         state.optimizer.zero_grad()
         with peers():
-            loss.backward()  # type: ignore[no-untyped-call]  # torch's
+            loss.backward(loss.new_tensor(state.reader.weight))  # type: ignore[no-untyped-call]  # torch's
             optimizers.clip(self.spec.optimizer, state.model.parameters())
         clock.lap("backward")
         state.optimizer.step()
@@ -237,6 +243,8 @@ class Run:
         self.watch.clock.skip()
         self.watch.alive()
         self._drain()
+        if self.ledger is not None:
+            self.ledger.save()
         self.checkpointer.begin(state)
         self.watch.clock.lap("checkpoint")
 
@@ -260,6 +268,8 @@ class Run:
         if committed is None:
             return
         self.committed_step = committed.step
+        if self.ledger is not None:
+            self.ledger.note_commit(committed.step)
         if self.progress is not None and committed.at is not None:
             self.progress.committed(committed.step, committed.at)
 
@@ -280,6 +290,19 @@ class Run:
         if self.claim is not None:
             self.page = LossPage(self.world.run_dir, state.losses)
         return self.page or nullcontext()
+
+    def _open_ledger(self, state: TrainingState, recipe: Recipe, laid_out: LaidOut) -> None:
+        """One of the ranks that read the same samples notes them."""
+        if self.spec.sample_ledger and self.world.rank == laid_out.data_rank * self.spec.layout.tensor:
+            opening = Opening(
+                self.attempt,
+                laid_out.data_rank,
+                laid_out.data_size,
+                state.step,
+                recipe.sample_count,
+                self.spec.params.global_batch_size,
+            )
+            self.ledger = SampleLedger(self.world.run_dir, opening)
 
     def _finish(self, state: TrainingState, recipe: Recipe) -> None:
         weights = whole_weights(state.model)

@@ -16,9 +16,11 @@ def epoch_order(seed: int, epoch: int, sample_count: int) -> npt.NDArray[np.int6
 
 
 class Reader:
-    """Reads epoch after epoch as one endless stream, in global batches of which each rank takes an equal slice.
+    """Reads epoch after epoch as one endless stream, in global batches of which each rank takes a slice.
 
     A batch may span two epochs, so no sample is dropped at an epoch's end. `position` counts samples over all ranks.
+    Slices are equal, or differ by one sample where the ranks do not divide the batch. `weight` is what this rank's mean
+    over its slice counts for where the ranks' means are averaged as equals, so that the average is the batch's mean.
     """
 
     def __init__(self, sample_count: int, global_batch_size: int, seed: int, rank: int, world_size: int) -> None:
@@ -26,13 +28,15 @@ class Reader:
         self._sample_count = sample_count
         self._batch_size = global_batch_size
         self._seed = seed
-        share = global_batch_size // world_size
-        self._share = slice(rank * share, (rank + 1) * share)
+        self._share = slice(rank * global_batch_size // world_size, (rank + 1) * global_batch_size // world_size)
+        self.weight = (self._share.stop - self._share.start) * world_size / global_batch_size
         self._epoch = -1
         self._order: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def next_batch(self) -> npt.NDArray[np.int64]:
-        """This rank's share of the next global batch: indices of samples, int64 [global_batch_size / world_size]."""
+        """This rank's share of the next global batch: indices of samples, int64 [n], n within one of
+        global_batch_size / world_size.
+        """
         pieces, wanted = [], self._batch_size
         while wanted:
             epoch, offset = divmod(self.position, self._sample_count)

@@ -31,7 +31,7 @@ class RunSpec(SpecModel):
     # What says where things lie, and not what they are: it is left out of the digest.
     LOCATIONS: ClassVar[dict[str, Any]] = {}
     # What changes nothing of what is learned, and is left out as well.
-    _IN_ANY_RUN: ClassVar[dict[str, Any]] = {"peer_memory": True, "checkpoint_storage": True}
+    _IN_ANY_RUN: ClassVar[dict[str, Any]] = {"peer_memory": True, "checkpoint_storage": True, "sample_ledger": True}
 
     schema_version: Literal[1] = 1
     recipe: str
@@ -40,19 +40,20 @@ class RunSpec(SpecModel):
     checkpoint_every_steps: int = Field(50, ge=1)
     peer_memory: bool = False
     checkpoint_storage: str | None = Field(None, pattern=r"^[a-z][a-z0-9+.-]*://.+")
+    sample_ledger: bool = False
     code_version: str = Field(min_length=1)
     layout: Layout = Layout()
     optimizer: OptimizerSpec = OptimizerSpec()
     params: RunParams
 
     @model_validator(mode="after")
-    def _divides_evenly(self) -> Self:
+    def _gives_every_rank_a_sample(self) -> Self:
         readers = self.workers // self.layout.tensor if self.layout.replicate(self.workers) else 0
-        if self.params.global_batch_size % readers:
+        if self.params.global_batch_size < readers:
             what = f"workers = {self.workers}" if self.layout.tensor == 1 else f"workers / layout.tensor = {readers}"
             raise ValueError(
-                f"params.global_batch_size = {self.params.global_batch_size} does not divide by {what}; every rank "
-                f"takes an equal share. Choose a multiple of {readers}"
+                f"params.global_batch_size = {self.params.global_batch_size} leaves some of {what} without a sample. "
+                f"Choose at least {readers}"
             )
         return self
 

@@ -39,6 +39,6 @@ def test_a_name_that_the_dag_has_no_parameter_for_is_refused() -> None:
         refuse_unknown({"epoch": 3}, ["seed", "epochs"], "nightly")
 
 
-def test_a_batch_that_workers_cannot_share_equally_is_refused_before_anything_is_built() -> None:
-    with pytest.raises(AirflowFailException, match="global_batch_size = 1000 does not divide by workers = 3"):
-        TrainingParams.read({"global_batch_size": 1000, "workers": 3})
+def test_a_batch_that_leaves_a_worker_without_a_sample_is_refused_before_anything_is_built() -> None:
+    with pytest.raises(AirflowFailException, match="global_batch_size = 8 leaves some of workers = 9 without"):
+        TrainingParams.read({"global_batch_size": 8, "workers": 9})

@@ -119,8 +119,8 @@ def test_a_retry_asks_for_the_same_though_the_champion_has_changed(registry: Reg
 
 
 def test_parameters_that_do_not_agree_are_refused_with_the_rule(registry: Registry, ti: Any, data: Any) -> None:
-    with pytest.raises(AirflowFailException, match="global_batch_size = 100 does not divide by workers = 3"):
-        spec_of(data, a_context(ti, global_batch_size=100), workers=3)
+    with pytest.raises(AirflowFailException, match="global_batch_size = 8 leaves some of workers = 9 without"):
+        spec_of(data, a_context(ti, global_batch_size=8), workers=9)
 
 
 def a_result(model_dir: Path) -> dict[str, str]:

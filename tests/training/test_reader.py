@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from training.exit_codes import BadData
 from training.reader import Reader
 
+# samples, global batch, ranks, seed
+uneven = st.tuples(st.integers(1, 60), st.integers(7, 40), st.integers(1, 7), st.integers(0, 5))
 shapes = st.tuples(st.integers(1, 60), st.integers(1, 12), st.sampled_from([1, 2, 3]), st.integers(0, 5))
 
 
@@ -47,6 +49,23 @@ def test_a_restored_reader_goes_on_with_the_very_next_sample(shape: tuple[int, i
     other.restore(json.loads(json.dumps(reader.state())))
     for _ in range(5):
         np.testing.assert_array_equal(other.next_batch(), reader.next_batch())
+
+
+@settings(deadline=None)
+@given(uneven)
+def test_slices_make_up_the_batch_and_weigh_as_much_when_ranks_do_not_divide_it(
+    shape: tuple[int, int, int, int],
+) -> None:
+    samples, batch, ranks, seed = shape
+    one = Reader(samples, batch, seed, 0, 1)
+    readers = [Reader(samples, batch, seed, rank, ranks) for rank in range(ranks)]
+    slices = []
+    for _ in range(4):
+        slices = [reader.next_batch() for reader in readers]
+        np.testing.assert_array_equal(np.concatenate(slices), one.next_batch())
+        assert max(map(len, slices)) - min(map(len, slices)) <= 1
+    weights = [reader.weight for reader in readers]
+    assert weights == pytest.approx([len(piece) * ranks / batch for piece in slices])
 
 
 def test_another_seed_gives_another_order() -> None:
