@@ -1,7 +1,7 @@
 """Which samples every attempt, step and rank has consumed, and the proof that an epoch held each of them once.
 
 `python -m training.sample_ledger RUN_DIR` prints it for the history that is committed: steps that were lost with a
-process, and made again from the checkpoint before, count once. It ends with 1 where a sample is missing or doubled.
+process, and made again from the checkpoint before, count once. It ends with 70 where a sample is missing or doubled.
 
 A file for each attempt and rank: a line of JSON, `Opening`, then little-endian uint32: a step, how many samples, and
 their numbers; or a step and `COMMITTED`, by the first rank. It is appended to when a checkpoint begins, which is soon
