@@ -23,7 +23,6 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.trace_files import machine
@@ -31,6 +30,7 @@ from tests.training.day_partitions import a_spec, write_days
 from training import spec_file
 from training.checkpoints.state import TrainingState
 from training.loop import Run
+from training.parallel.laid_out import LaidOut
 from training.reader import Reader
 from training.recipes.by_name import recipe_of
 from training.recipes.language_model_spec import Corpus, LanguageModelParams, LanguageModelSpec
@@ -97,14 +97,14 @@ class Turns(Run):
     steps, count = 0, 0
     pairs: list[Pair]
 
-    def _train(self, state: TrainingState, recipe: Recipe, model: nn.Module) -> None:
+    def _train(self, state: TrainingState, recipe: Recipe, laid_out: LaidOut) -> None:
         self.pairs = []
         bare = Bare(self.spec, self.world)
         for number in range(self.count + 1):
             recipe.total_steps = bare.recipe.total_steps = (number + 1) * self.steps
 
             def ours() -> None:
-                super(Turns, self)._train(state, recipe, model)
+                super(Turns, self)._train(state, recipe, laid_out)
 
             turns = [("ours", ours), ("bare", lambda: bare.make_steps(self.steps))]
             took = {name: _seconds(turn) for name, turn in (turns if number % 2 else reversed(turns))}

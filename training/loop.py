@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 
 import torch
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from training import attempts, losses, optimizers
@@ -20,7 +19,7 @@ from training.checkpoints.remote import storage_of
 from training.checkpoints.restoring import restore
 from training.checkpoints.state import TrainingState
 from training.code_version import code_version
-from training.collectives import Sums, from_first_rank, join, meet, peers
+from training.collectives import add_up, from_first_rank, join, meet, peers
 from training.exit_codes import BadSpec, Interrupted, Superseded, TrainingEnd
 from training.fault_injection import FaultInjection
 from training.files import write_json
@@ -119,7 +118,7 @@ class Run:
                     storage_of(self.world.run_dir, self.spec.checkpoint_storage),
                 )
                 with self.checkpointer, self._open_page(state):
-                    self._train(state, recipe, laid_out.trained)
+                    self._train(state, recipe, laid_out)
                 self._finish(state, recipe)
                 if self.memory is not None:
                     self.memory.end()
@@ -148,16 +147,16 @@ class Run:
         if located.is_own:
             self._note_commit(Committed(state.step, located.found.commit.created_at))
 
-    def _train(self, state: TrainingState, recipe: Recipe, model: nn.Module) -> None:
-        model.train()
-        self._settle(model, state, recipe)
+    def _train(self, state: TrainingState, recipe: Recipe, laid_out: LaidOut) -> None:
+        laid_out.trained.train()
+        self._settle(laid_out, state, recipe)
         if self.progress is not None:
             self.progress.start_clock(state.reader.position)
         self.watch.clock.skip()
-        if self._agreed(self._tell(0.0)).is_stop_requested:  # it came while the process was starting
+        if self._agreed(add_up(*self._said(0.0))).is_stop_requested:  # it came while the process was starting
             self._interrupt(state)
         while state.step < recipe.total_steps:
-            agreed = self._agreed(self._make_step(model, state, recipe))
+            agreed = self._agreed(self._make_step(laid_out, state, recipe))
             if not math.isfinite(agreed.loss):
                 self._drain()
                 raise NonFiniteLoss(
@@ -182,21 +181,21 @@ class Run:
         self._checkpoint(state)  # unless there is one: it resumed from another submission's last step
         self._drain()
 
-    def _settle(self, model: nn.Module, state: TrainingState, recipe: Recipe) -> None:
+    def _settle(self, laid_out: LaidOut, state: TrainingState, recipe: Recipe) -> None:
         """Make a backward pass that counts for nothing, by which DDP lays out its buckets before the next one.
 
         Gradients are summed in the order in which they lie there: else the first step of a resumed run would sum them
         in another order than the same step of a run that went on.
         """
-        if not isinstance(model, DistributedDataParallel) or state.step >= recipe.total_steps:
+        if not isinstance(laid_out.trained, DistributedDataParallel) or state.step >= recipe.total_steps:
             return
-        with torch.random.fork_rng(devices=[]), peers():
+        with torch.random.fork_rng(devices=[]):
             inputs, targets = recipe.batch(torch.arange(1))
-            recipe.loss_of(model(*inputs), targets).backward()  # type: ignore[no-untyped-call]  # torch's
+            laid_out.exchange.backward(recipe.loss_of(laid_out.trained(*inputs), targets), 1.0, ())
         state.optimizer.zero_grad()
 
-    def _make_step(self, model: nn.Module, state: TrainingState, recipe: Recipe) -> Sums:
-        """One step of this rank; returns what it told the others."""
+    def _make_step(self, laid_out: LaidOut, state: TrainingState, recipe: Recipe) -> list[float]:
+        """One step of this rank; returns the sums of what all ranks said."""
         for group in state.optimizer.param_groups:
             group["lr"] = recipe.learning_rate_at(state.step)
         clock = self.watch.clock
@@ -206,32 +205,33 @@ class Run:
             self.ledger.note(state.step + 1, samples)
         inputs, targets = recipe.batch(torch.from_numpy(samples))
         clock.lap("data")
-        loss = recipe.loss_of(model(*inputs), targets)
+        loss = recipe.loss_of(laid_out.trained(*inputs), targets)
         clock.lap("forward")
-        told = self._tell(loss.item() * state.reader.weight)  # here, so that it travels while gradients are computed
+        weight = state.reader.weight
         state.optimizer.zero_grad()
+        laid_out.exchange.backward(loss, weight, self._said(loss.item() * weight))
         with peers():
-            loss.backward(loss.new_tensor(state.reader.weight))  # type: ignore[no-untyped-call]  # torch's
             optimizers.clip(self.spec.optimizer, state.model.parameters())
         clock.lap("backward")
         state.optimizer.step()
         clock.lap("optimiser")
-        return told
+        said = laid_out.exchange.read()
+        clock.lap("communication")
+        return said
 
-    def _tell(self, loss: float) -> Sums:
+    def _said(self, loss: float) -> list[float]:
         """Ranks hear of a signal at different steps; adding up what each heard makes them act on the same one."""
         is_superseded = is_check_asked = False
         if self.claim is not None and self.progress is not None and self.progress.is_due():
             is_superseded = self.claim.is_superseded()
             is_check_asked = self.watch.is_check_asked()
         heard = (self.stop.is_made, is_superseded, is_check_asked)
-        return Sums(loss / self.world.world_size, *heard, *self.checkpointer.progress())
+        return [loss / self.world.world_size, *heard, *self.checkpointer.progress()]
 
-    def _agreed(self, told: Sums) -> Agreement:
-        said = told.read()
-        total, stops, claims, checks = said[:4]
-        self.watch.clock.lap("communication")
-        self._note_commit(self.checkpointer.hear(SaveProgress(*said[4:])))
+    def _agreed(self, said: list[float]) -> Agreement:
+        total, *counts = said
+        stops, claims, checks, *saves = map(round, counts)
+        self._note_commit(self.checkpointer.hear(SaveProgress(*saves)))
         return Agreement(total, bool(stops), bool(claims), bool(checks))
 
     def _checkpoint(self, state: TrainingState) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch.distributed as dist
@@ -16,19 +16,22 @@ from training.collectives import peers, replicated
 from training.exit_codes import BadSpec
 from training.models.transformer import Transformer
 from training.parallel.layout import Layout
+from training.parallel.riding import Apart, Riding, WithRiders
 from training.world import World
 
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
     """`module` is what optimizer and checkpoint see; `trained` is what is called. `data_rank` of `data_size` says which
-    share of the global batch this rank reads: ranks that split a matrix product read the same.
+    share of the global batch this rank reads: ranks that split a matrix product read the same. `exchange` computes
+    gradients, and adds numbers up over the ranks meanwhile.
     """
 
     module: nn.Module
     trained: nn.Module
     data_rank: int
     data_size: int
+    exchange: Apart | Riding = field(default_factory=Apart)
 
 
 def lay_out(model: nn.Module, layout: Layout, world: World) -> LaidOut:
@@ -45,7 +48,10 @@ def lay_out(model: nn.Module, layout: Layout, world: World) -> LaidOut:
     if not layout.is_sharded:
         if layout.activation_checkpointing:
             _transformer(model, "layout.activation_checkpointing").recomputes = True
-        return LaidOut(model, replicated(model), world.rank, ranks)
+        if not dist.is_initialized():
+            return LaidOut(model, model, world.rank, ranks)
+        beside = WithRiders(model)
+        return LaidOut(model, replicated(beside), world.rank, ranks, Riding(beside.riders, ranks))
     if not dist.is_initialized():
         raise BadSpec(f"run spec: layout {layout} needs more than this one process. Launch it under torchrun.")
     transformer = _transformer(model, f"layout {layout}")

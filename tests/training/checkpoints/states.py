@@ -33,7 +33,7 @@ def trained(world: World, layout: Layout, steps: int, seed: int, rule: Any = "ad
         tokens = torch.randint(0, SHAPE.vocab, (4, 9), generator=torch.Generator().manual_seed(number))
         loss = cross_entropy(laid_out.trained(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's
+        laid_out.exchange.backward(loss, 1.0, ())
         optimizer.step()
         state.reader.next_batch()
         state.losses.append(1 / (number + 3))
